@@ -1,0 +1,1 @@
+"""Makes scheduled work safe."""

@@ -1,0 +1,162 @@
+"""What `reconcile.toml` says, as frozen values, with every default in one place.
+
+`core/toml.py` reads the file into these and refuses what cannot work. A field of None
+means "depends": on the store (`ttl`), the schedule (`deadline`), or the work. The methods
+of `Job` resolve those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from .model import Rate
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+
+TTL_ONE_HOST = timedelta(seconds=60)
+TTL_NETWORK = timedelta(minutes=3)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """`[store]`. `url` is normalised: `sqlite:///absolute/path`, with its query kept."""
+
+    url: str
+    keep: timedelta = 400 * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsConfig:
+    """`[alerts]`."""
+
+    command: tuple[str, ...] = ()
+    notify: tuple[str, ...] = ()
+    metrics_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseConfig:
+    """`[jobs.NAME.lease]`. `ttl` None: 60 s, on network stores 3 min."""
+
+    ttl: timedelta | None = None
+    progress_deadline: timedelta = 10 * MINUTE
+    detect_dead: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUpConfig:
+    """`[jobs.NAME.catch_up]`. `policy` None: `all` for a dated source, else `latest`.
+
+    `window` None: 7 days, and at least two periods.
+    """
+
+    policy: str | None = None
+    window: timedelta | None = None
+    rate: Rate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConfig:
+    """`[jobs.NAME.source]`. `options` holds what only its type knows, still as written.
+
+    `path` is absolute, its placeholders not yet filled in.
+    """
+
+    type: str
+    path: str
+    account: str | None = None
+    columns: tuple[str, ...] | None = None
+    null: tuple[str, ...] = ()
+    rename: Mapping[str, str] = field(default_factory=dict)
+    manifest: str | None = None
+    fields: tuple[str, ...] | None = None
+    delimiter: str = ","
+    encoding: str = "utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetConfig:
+    """`[jobs.NAME.target]`. `url` is normalised as in `StoreConfig`."""
+
+    type: str
+    url: str
+    table: str
+    key: tuple[str, ...] | None = None
+    account: str | None = None
+    columns: tuple[str, ...] | None = None
+    scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GuardsConfig:
+    """`[jobs.NAME.guards]`. Shares are fractions of one: 0.1 is 10 %."""
+
+    max_revoke: float = 0.10
+    max_revoke_min: int = 10
+    max_update: float = 0.50
+    min_rows: int = 0
+    must_contain: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EntitlementsConfig:
+    """The built-in work of a job: a source, a target, and what guards them."""
+
+    source: SourceConfig
+    target: TargetConfig
+    guards: GuardsConfig = field(default_factory=GuardsConfig)
+    range_size: int = 5000
+    plan_age: timedelta = HOUR
+    fence_wait: timedelta | None = None
+
+    @property
+    def dated(self) -> bool:
+        """Whether the source's path names the interval."""
+        return any(mark in self.source.path for mark in ("{interval", "{date", "{yesterday"))
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`[jobs.NAME]`. `schedule` None: on demand. `start` is an instant in UTC.
+
+    `origin` is the file that says so. `max_intervals` None: no limit; `max_runtime` None:
+    no limit.
+    """
+
+    name: str
+    origin: Path
+    schedule: str | None
+    work: EntitlementsConfig
+    timezone: str = "UTC"
+    start: datetime | None = None
+    deadline: timedelta | None = None
+    max_attempts: int = 5
+    retry_delay: timedelta = 5 * MINUTE
+    max_runtime: timedelta | None = None
+    max_intervals: int | None = None
+    max_wait: timedelta = MINUTE
+    lease: LeaseConfig = field(default_factory=LeaseConfig)
+    catch_up: CatchUpConfig = field(default_factory=CatchUpConfig)
+
+    @property
+    def catch_up_policy(self) -> str:
+        """The policy in force: a live source has no past to replay."""
+        return self.catch_up.policy or ("all" if self.work.dated else "latest")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A whole configuration. `path` is the main file."""
+
+    path: Path
+    store: StoreConfig
+    jobs: Mapping[str, Job]
+    alerts: AlertsConfig = field(default_factory=AlertsConfig)

@@ -1,0 +1,184 @@
+"""Everything that can be refused, as one tree.
+
+An error says what happened and to what (`str(error)`) and what to do about it
+(`error.hint`). Expected endings of a run are values (`model.Outcome`), not errors.
+`cli/exit_codes.py` gives each leaf its exit status; nothing else knows numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .model import FenceRow, Lease
+
+
+class ReconcileError(Exception):
+    """Base of all refusals.
+
+    `name` is the error's stable name in `--json`; `hint` is the next thing to do.
+    """
+
+    name: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(ReconcileError):
+    """The command line asks for something that makes no sense."""
+
+    name = "usage"
+
+
+class ConfigError(ReconcileError):
+    """The configuration is wrong; the message names file, line and key."""
+
+    name = "configuration"
+
+
+class UnknownJob(ReconcileError):
+    """No job of that name is configured."""
+
+    name = "unknown_job"
+
+
+class UnsupportedPlatform(ReconcileError):
+    """This operating system cannot keep what the tool promises."""
+
+    name = "unsupported_platform"
+
+
+class AccessDenied(ReconcileError):
+    """A file, table or server refuses this user, or is open to too many."""
+
+    name = "access_denied"
+
+
+# --- the source of truth
+
+
+class SourceUnusable(ReconcileError):
+    """The source answered, and what it said cannot be taken for the truth."""
+
+    name = "source_unusable"
+
+
+class SourceUnreachable(ReconcileError):
+    """The source did not answer: a missing file too."""
+
+    name = "source_unreachable"
+
+
+# --- the target
+
+
+class TargetUnusable(ReconcileError):
+    """The target lacks what the work needs: a table, a column, a unique key."""
+
+    name = "target_unusable"
+
+
+class TargetUnreachable(ReconcileError):
+    """The target did not answer in time, or its disk refuses writes."""
+
+    name = "target_unreachable"
+
+
+class TwoStores(ReconcileError):
+    """Two stores keep raising the fence of one target against each other."""
+
+    name = "two_stores"
+
+
+class OldOverNew(ReconcileError):
+    """The interval is older than the newest one the target has completed."""
+
+    name = "old_over_new"
+
+
+class FenceIsHigher(ReconcileError):
+    """The target's fence row is not lower than the one shown to it.
+
+    The engine answers it with a regrant above `row.generation`, or gives up.
+    """
+
+    name = "fence_is_higher"
+
+    def __init__(self, row: FenceRow) -> None:
+        super().__init__(
+            f"the target is fenced at generation {row.generation} by store {row.store_id}",
+        )
+        self.row = row
+
+
+class ChangedMeanwhile(ReconcileError):
+    """Rows were changed by somebody else since they were compared; nothing was written."""
+
+    name = "changed_meanwhile"
+
+    def __init__(self, accounts: Sequence[str]) -> None:
+        super().__init__(f"{len(accounts)} accounts were changed since they were compared")
+        self.accounts = tuple(accounts)
+
+
+# --- the store and its leases
+
+
+class StoreUnusable(ReconcileError):
+    """The store is not one of ours, is damaged, or is newer than this program."""
+
+    name = "store_unusable"
+
+
+class StoreUnreachable(ReconcileError):
+    """The store did not answer in time, or its disk refuses writes."""
+
+    name = "store_unreachable"
+
+
+class StoreBusy(ReconcileError):
+    """Somebody else held the store's write lock for the whole bounded wait."""
+
+    name = "store_busy"
+
+
+class LeaseBusy(ReconcileError):
+    """Another holder has the lease, and it has not expired."""
+
+    name = "busy"
+
+    def __init__(self, lease: Lease) -> None:
+        super().__init__(f"{lease.fence.key.job} is held by {lease.holder}")
+        self.lease = lease
+
+
+class FencedOut(ReconcileError):
+    """A write was refused because a newer generation exists. Final: stop working."""
+
+    name = "fenced_out"
+
+    def __init__(self, message: str, *, newer: Lease | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.newer = newer
+
+
+class LeaseLapsed(ReconcileError):
+    """This process may no longer trust its lease: its window is over, or no progress was made."""
+
+    name = "lease_lapsed"
+
+
+class OverlapIsNewer(ReconcileError):
+    """A trigger was turned away since this holder last decided: decide again, then release."""
+
+    name = "overlap_is_newer"
+
+
+class WriteConflict(ReconcileError):
+    """A conditional write found another version than expected; the whole batch was refused."""
+
+    name = "write_conflict"

@@ -1,0 +1,161 @@
+"""What a run tells those who watch, and what a command reports when it ends.
+
+`Report`s are given to `Runtime.report` while work goes on; `RunReport` is what
+`operations.run` returns. Both are values: `cli/render` turns them into text or JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from .errors import ReconcileError
+    from .model import Holder, Lease, Outcome, Trigger
+    from .rows import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run was opened. `at_range` is the first range it works on when it resumes.
+
+    `killed` is the holder whose death or silence made this a takeover; `silent` how many
+    seconds it had shown no progress; `killed_generation` its generation.
+    """
+
+    job: str
+    interval: str
+    trigger: Trigger
+    generation: int
+    at: datetime
+    at_range: int | None = None
+    total: int | None = None
+    phase: str = "planning"
+    killed: Holder | None = None
+    killed_generation: int | None = None
+    silent: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A range was planned or committed. `total` is exact only where `exact`."""
+
+    job: str
+    interval: str
+    phase: str
+    range: int
+    total: int | None
+    exact: bool
+    accounts: int
+    grant: int
+    revoke: int
+    update: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """A signal asks to stop; it does after the range under way."""
+
+    job: str
+    interval: str
+    range: int
+
+
+@dataclass(frozen=True, slots=True)
+class GuardReport:
+    """Why a plan waits for somebody. Shares are fractions of `base`, the target's rows."""
+
+    guard: str
+    limit: float
+    base: int
+    grant: int
+    revoke: int
+    update: int
+    hash: str
+    losing_accounts: int
+    losing_names: Sequence[str]
+    revokes_elsewhere: int
+    most_revoked: Sequence[tuple[str, int]]
+    source: str
+    source_rows: int
+    last_rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalReport:
+    """How one interval fared in this command. `seconds` is this run's time.
+
+    `due_seconds` is from the scheduled instant to the end; `error` why it failed.
+    """
+
+    job: str
+    interval: str
+    scheduled_at: datetime
+    outcome: Outcome
+    trigger: Trigger
+    generation: int
+    at: datetime
+    runs: int = 1
+    rerun: int = 0
+    ranges_done: int = 0
+    ranges_total: int | None = None
+    accounts: int = 0
+    changes: Mapping[str, int] = field(default_factory=dict)
+    count: int | None = None
+    checksum: str | None = None
+    seconds: float = 0.0
+    due_seconds: float = 0.0
+    guard: GuardReport | None = None
+    error: ReconcileError | None = None
+    attempt: int = 0
+    max_attempts: int = 0
+    retry_at: datetime | None = None
+    signal: str | None = None
+    newer: Lease | None = None
+    known_before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a dry run found; `sample` holds the first changes."""
+
+    interval: str
+    changes: Mapping[str, int]
+    sample: Sequence[Change]
+    key: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What `run` or `resume` achieved. `outcome` and `error` decide the exit status.
+
+    `lease` is the other holder's when busy, `late` the interval that waits for it;
+    `next_due`, `last` and `new` explain that nothing was due.
+    """
+
+    job: str
+    outcome: Outcome
+    at: datetime
+    intervals: Sequence[IntervalReport] = ()
+    error: ReconcileError | None = None
+    lease: Lease | None = None
+    lease_interval: str | None = None
+    lease_ranges: tuple[int, int | None] | None = None
+    waiting: str | None = None
+    waiting_seconds: float = 0.0
+    next_due: datetime | None = None
+    next_interval: str | None = None
+    last_interval: str | None = None
+    last_completed_at: datetime | None = None
+    retry_at: datetime | None = None
+    new: bool = False
+    dry_run: DryRun | None = None
+    guard: GuardReport | None = None
+    usual_seconds: float | None = None
+    slowest_seconds: float | None = None
+
+
+Report: TypeAlias = "Started | Progress | Stopping | IntervalReport"

@@ -1,0 +1,340 @@
+"""The words of the domain, as plain values.
+
+Glossary. One word for one thing, in code, tables, messages and documents:
+
+job         a named unit of work in reconcile.toml; on demand when it has no schedule
+interval    one intended occurrence of a job; its identity is (job, scheduled instant in UTC)
+run         one attempt at one interval under one generation; closed once, never reopened
+trigger     why a run exists: schedule, resume, rerun, backfill, manual
+knock       a call by cron or a timer; it may find nothing to do
+holder      one process start
+lease       the right to work on a lease key until the store's clock says it expired
+generation  counter of grants of a lease key; it only grows
+fence       lease key, generation and run id, shown with every write
+range       ``(lower, upper]`` of the key space, compared and committed as one
+plan        what one pass over all ranges found
+checkpoint  durable proof that the work up to a cursor is done
+cursor      lossless JSON value: where to go on
+completion  count and checksum of an interval, desired and observed, and that they agree
+change      one grant, revoke or update of one entitlement of one account
+
+All instants are timezone-aware datetimes in UTC. Durations are timedeltas; bare seconds
+are only used for `CLOCK_BOOTTIME` readings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, NewType, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .checksum import Checksum
+
+Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+JsonObject: TypeAlias = "Mapping[str, Json]"
+RunId = NewType("RunId", str)
+PlanId = NewType("PlanId", str)
+
+
+# --- leases
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseKey:
+    """What may have only one holder. `shard` is 0 until one interval is worked by several."""
+
+    job: str
+    shard: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Which grant a write belongs to. Stores and targets refuse any but the newest."""
+
+    key: LeaseKey
+    generation: int
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One process start, so that no other process is ever taken for it.
+
+    `started` is the start time in clock ticks since the host's boot (field 22 of
+    /proc/PID/stat, less the time namespace's offset); `token` is random.
+    """
+
+    host: str
+    machine_id: str
+    boot_id: str
+    pid_namespace: str
+    pid: int
+    started: int
+    token: str
+    user: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.host} pid {self.pid}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An earlier grant of a lease key, as a takeover finds it."""
+
+    fence: Fence
+    holder: Holder
+    interval: str
+    progress_at: datetime
+    expires_at: datetime
+    released: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A grant as the store has it. Instants are the store's.
+
+    `interval` is the key (`Interval.key`) of what is being worked. `overlaps` counts the
+    triggers that were turned away for another interval than that. `stop` is what
+    `reconcile stop` asked for (actor, reason, at), None when nobody did. `previous` is the
+    grant before this one, given by `acquire` only.
+    """
+
+    fence: Fence
+    holder: Holder
+    interval: str
+    ttl: timedelta
+    granted_at: datetime
+    expires_at: datetime
+    progress: int
+    progress_at: datetime
+    live: bool
+    released: bool = False
+    overlaps: int = 0
+    stop: JsonObject | None = None
+    previous: Grant | None = None
+
+
+# --- records of the store
+
+
+class Kind(StrEnum):
+    """What a record is about. Keys sort by code point within (kind, job)."""
+
+    JOB = "job"  # one per job, key "": horizon, schedule versions, pause
+    INTERVAL = "interval"  # key: Interval.key
+    RUN = "run"  # key: <interval key>/<number, 6 digits>
+    EVENT = "event"  # key: <interval key>/<sequence, 20 digits>, appended only
+    PLAN = "plan"  # key: plan id
+    RANGE = "range"  # key: <plan id>/<number, 8 digits>
+    CHANGES = "changes"  # as RANGE; the planned changes, compressed
+    BACKFILL = "backfill"
+    ALERT = "alert"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One stored value. `version` grows by one with each write; `at` is the store's clock."""
+
+    kind: Kind
+    job: str
+    key: str
+    value: JsonObject
+    version: int
+    at: datetime
+    tag: str = ""
+    blob: bytes | None = None
+
+
+ANY = -1
+"""Expect nothing: write whatever stands."""
+ABSENT = 0
+"""Expect that there is no such record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write one record whole. `tag` is an indexed label that `scan` can ask for."""
+
+    kind: Kind
+    job: str
+    key: str
+    value: JsonObject
+    expect: int = ANY
+    tag: str = ""
+    blob: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove one record; no error where there is none."""
+
+    kind: Kind
+    job: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Add a record under ``<prefix>/<next number of the store, 20 digits>``."""
+
+    kind: Kind
+    job: str
+    prefix: str
+    value: JsonObject
+
+
+Write: TypeAlias = "Put | Delete | Append"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """What a store says of itself. `now` is its clock, the only one that decides expiry."""
+
+    id: str
+    now: datetime
+    single_host: bool
+    durable: bool
+    default_ttl: timedelta
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """`amount` calls per `per`; also how many may be taken at once."""
+
+    amount: int
+    per: timedelta
+
+
+# --- intervals and runs
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One intended occurrence of a job.
+
+    `id` is how users spell it; stored with the record and never changed.
+    """
+
+    job: str
+    scheduled_at: datetime
+    id: str
+
+    @property
+    def key(self) -> str:
+        """The instant as text of fixed width, which sorts in order of time."""
+        return instant_key(self.scheduled_at)
+
+
+def instant_key(instant: datetime) -> str:
+    """An instant in UTC as `2026-11-29T02:30:00Z`; sorts in order of time."""
+    return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class State(StrEnum):
+    """The stored state of an interval; anything else that is shown follows from the lease."""
+
+    PENDING = "pending"
+    UNFINISHED = "unfinished"
+    COMPLETED = "completed"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+    @property
+    def is_final(self) -> bool:
+        """Only a signed act leaves a final state."""
+        return self in (State.COMPLETED, State.SKIPPED, State.FAILED)
+
+
+class Trigger(StrEnum):
+    """Why a run exists."""
+
+    SCHEDULE = "schedule"
+    RESUME = "resume"
+    RERUN = "rerun"
+    BACKFILL = "backfill"
+    MANUAL = "manual"
+
+
+class Ending(StrEnum):
+    """How a run ended. `ABANDONED` is written by the next holder, all others by the run."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    INCOMPLETE = "incomplete"
+    NEEDS_APPROVAL = "needs approval"
+    INTERRUPTED = "interrupted"
+    OUT_OF_TIME = "out of time"
+    FENCED_OUT = "fenced out"
+    ABANDONED = "abandoned"
+
+
+class Outcome(StrEnum):
+    """What a command achieved. `cli/exit_codes.py` gives each its exit status."""
+
+    COMPLETED = "completed"
+    NOTHING_DUE = "nothing_due"
+    BUSY = "busy"
+    FAILED = "failed"
+    INCOMPLETE = "incomplete"
+    NEEDS_APPROVAL = "needs_approval"
+    FENCED_OUT = "fenced_out"
+    INTERRUPTED = "interrupted"
+    OUT_OF_TIME = "out_of_time"
+    WAITING = "waiting"
+    PAUSED = "paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did something by hand, when and why."""
+
+    name: str
+    reason: str
+    at: datetime
+
+
+# --- what a target keeps
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest interval that a target has seen completed."""
+
+    scheduled_at: datetime
+    interval: str
+    rerun: int
+    checksum: Checksum
+
+
+@dataclass(frozen=True, slots=True)
+class FenceRow:
+    """The target's own record of who may write to it."""
+
+    store_id: str
+    generation: int
+    run: RunId
+    newest: Newest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Count and checksum of both sides of a whole interval."""
+
+    interval: Interval
+    rerun: int
+    desired: Checksum
+    observed: Checksum
+
+
+@dataclass(frozen=True, slots=True)
+class Unproved:
+    """Why an interval may not be called completed: `failed` ranges or sums, or `accounts`
+    in quarantine."""
+
+    reason: str
+    accounts: int = 0

@@ -1,0 +1,448 @@
+"""What the core needs from outside, as Protocols. The consumer owns the interface.
+
+Boundaries: `Store` holds no domain rule (a lease, fenced conditional batches, ordered
+scans, a bucket: one transaction or one script each). `Target` keeps its own fence, so
+that a holder the store has given up cannot write there either. The engine knows `Work`
+and never accounts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime, timedelta
+    from threading import Event
+
+    from .checksum import Checksum
+    from .events import Report
+    from .model import (
+        Fence,
+        FenceRow,
+        Holder,
+        Interval,
+        Json,
+        JsonObject,
+        Kind,
+        Lease,
+        LeaseKey,
+        PlanId,
+        Proof,
+        Rate,
+        Record,
+        RunId,
+        StoreFacts,
+        Unproved,
+        Write,
+    )
+    from .rows import Change, KeySpan, Page, RangeChanges, Schema
+
+
+# --- this process and its host
+
+
+class Clock(Protocol):
+    """The host's clock. It never decides expiry on a store shared by several hosts."""
+
+    def now(self) -> datetime:
+        """The wall clock, in UTC. For display and the warning about skew."""
+        ...
+
+    def boot(self) -> float:
+        """`CLOCK_BOOTTIME` in seconds, less the time namespace's offset; counts suspend."""
+        ...
+
+    def wait(self, seconds: float, wake: Event) -> bool:
+        """Sleep until `wake` is set (True) or the seconds are over (False)."""
+        ...
+
+
+class Host(Protocol):
+    """What the operating system says of processes."""
+
+    def holder(self) -> Holder:
+        """This process start; the same value at each call."""
+        ...
+
+    def is_dead(self, holder: Holder) -> bool:
+        """Whether that process is provably gone. Any doubt is False."""
+        ...
+
+    def kill(self, holder: Holder) -> bool:
+        """SIGKILL that very process, verified by pidfd and start time; False where it may not
+        or cannot be verified."""
+        ...
+
+    def abort(self, error: Exception) -> None:
+        """End this process now, saying why; the last resort against a thread that hangs."""
+        ...
+
+
+class Entropy(Protocol):
+    """Randomness."""
+
+    def token(self) -> str:
+        """A fresh unguessable name: 32 hex digits."""
+        ...
+
+
+class StopSignal(Protocol):
+    """Whether somebody asked this process to stop."""
+
+    @property
+    def reason(self) -> str | None:
+        """`SIGTERM` or `SIGINT` once it came, else None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Everything that enters from outside the program, handed to those who need it.
+
+    `reached` is called with the name of each step a trigger passes (see `core/engine.py`),
+    `report` with what a user may want to see.
+    """
+
+    clock: Clock
+    host: Host
+    entropy: Entropy
+    stop: StopSignal
+    reached: Callable[[str], None]
+    report: Callable[[Report], None]
+
+
+# --- stores
+
+
+class Store(Protocol):
+    """One connection to a store. All instants in it are the store's own.
+
+    A fenced write names the exact generation and run id; check and write are one step, and
+    a mismatch raises `FencedOut` having written nothing. It carries a sequence number that
+    grows within its generation: one not above the last applied changes nothing, so a late
+    or doubled request is harmless.
+
+    All methods raise `StoreUnreachable`, `StoreBusy` or `StoreUnusable`.
+    """
+
+    def facts(self) -> StoreFacts:
+        """Identity, clock and traits."""
+        ...
+
+    def acquire(
+        self,
+        key: LeaseKey,
+        run: RunId,
+        holder: Holder,
+        ttl: timedelta,
+        *,
+        interval: str,
+        above: int = 0,
+        replaces: RunId | None = None,
+        overlap: bool = False,
+    ) -> Lease:
+        """Grant the next generation, greater than any before and than `above`.
+
+        Granted when there is no lease, it was released, it expired, or `replaces` names the
+        run that has it (the caller's own, or one whose holder it proved dead). The first
+        generation of an unknown key is the store's clock in whole seconds. Asked again for
+        the run that has the lease, or had it last, it answers with that grant as it stands
+        and grants nothing. While the last grant is of this same holder, only its run or
+        `replaces` naming it is accepted: anything else is a late request, and busy.
+
+        Raises `LeaseBusy` with the lease; where `overlap` is set and the lease is for another
+        interval, that is counted in `Lease.overlaps` in the same step.
+        """
+        ...
+
+    def renew(self, fence: Fence, progress: int) -> Lease:
+        """Push the expiry out by the TTL from now. Accepted for an expired lease that nobody
+        took, never for a released one (`FencedOut`)."""
+        ...
+
+    def release(self, fence: Fence, seq: int, overlaps_seen: int | None) -> None:
+        """End the lease. Refused with `OverlapIsNewer` when more overlaps were counted than
+        `overlaps_seen` (None: release whatever was counted). A no-op once released."""
+        ...
+
+    def ask_stop(self, key: LeaseKey, generation: int, request: JsonObject) -> bool:
+        """Leave a request on the live lease of that generation; False when it has ended."""
+        ...
+
+    def commit(self, fence: Fence, seq: int, writes: Sequence[Write]) -> bool:
+        """Write the batch under the fence; False when `seq` was applied before.
+
+        Raises `WriteConflict` where a record is not of the version expected.
+        """
+        ...
+
+    def note(self, writes: Sequence[Write]) -> None:
+        """Write a batch without a fence: acts by hand. `WriteConflict` as above."""
+        ...
+
+    def lease(self, key: LeaseKey) -> Lease | None:
+        """The newest grant, live or not."""
+        ...
+
+    def get(self, kind: Kind, job: str, key: str) -> Record | None:
+        """One record."""
+        ...
+
+    def scan(
+        self,
+        kind: Kind,
+        job: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        before: str = "",
+        tag: str = "",
+        limit: int = 1000,
+        newest_first: bool = False,
+    ) -> Sequence[Record]:
+        """Records in order of key: those that start with `prefix`, lie strictly between
+        `after` and `before` ("" is no bound) and have the tag ("" is any)."""
+        ...
+
+    def take(self, bucket: str, rate: Rate, n: int = 1) -> float:
+        """Take n calls from a bucket; 0: go, else seconds to wait, and nothing was taken."""
+        ...
+
+    def prune(self, job: str, before: str, limit: int) -> int:
+        """Drop up to `limit` final intervals with a key below `before`, with their runs and
+        events; how many were dropped."""
+        ...
+
+    def close(self) -> None:
+        """Give the connection back. Releases no lease."""
+        ...
+
+
+class Reader(Protocol):
+    """The part of a store that work may read."""
+
+    def get(self, kind: Kind, job: str, key: str) -> Record | None:
+        """See `Store.get`."""
+        ...
+
+    def scan(
+        self,
+        kind: Kind,
+        job: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        before: str = "",
+        tag: str = "",
+        limit: int = 1000,
+        newest_first: bool = False,
+    ) -> Sequence[Record]:
+        """See `Store.scan`."""
+        ...
+
+
+# --- sources and targets of entitlements
+
+
+class Source(Protocol):
+    """Where the truth about entitlements comes from."""
+
+    dated: bool
+    """Whether it tells the truth of an interval rather than that of now."""
+
+    def describe(self, interval: Interval | None) -> str:
+        """For people: type and path or address, secrets masked."""
+        ...
+
+    def open(self, interval: Interval, schema: Schema) -> Reading:
+        """Begin to read. Raises `SourceUnreachable`, `SourceUnusable`, `AccessDenied`."""
+        ...
+
+
+class Reading(Protocol):
+    """A source opened for one interval."""
+
+    fingerprint: str
+    """Says whether the same truth is read again; a plan holds for one fingerprint. A live
+    source's is empty."""
+
+    def pages(self, after: str | None = None, resume: Json = None) -> Iterator[Page]:
+        """Pages in account order, from the first account above `after` on. `resume` is what
+        an earlier page of the same fingerprint said; rows at or below `after` may still come.
+
+        Raises `SourceUnusable` or `SourceUnreachable` where it is cut short, so that the end
+        of the iteration means that the source is complete.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free what reading holds."""
+        ...
+
+
+class Target(Protocol):
+    """Where entitlements are. It checks the fence itself where `fenced` is true."""
+
+    fenced: bool
+
+    def describe(self) -> str:
+        """For people: type, address and table, secrets masked."""
+        ...
+
+    def schema(self) -> Schema:
+        """The compared columns. Raises `TargetUnusable` where the table cannot serve."""
+        ...
+
+    def raise_fence(self, fence: Fence, store_id: str, wait: timedelta) -> FenceRow:
+        """Refuse all older generations from now on; the row as it was before, or is now when it
+        was this very run's. `FenceIsHigher` when it is not lower. Waits at most `wait` for
+        an old holder's open transaction (`TargetUnreachable`)."""
+        ...
+
+    def lines(self, span: KeySpan) -> list[bytes]:
+        """The rows in scope of a span as canonical lines, in any order."""
+        ...
+
+    def commit(self, fence: Fence, part: RangeChanges, by: float) -> Checksum:
+        """One transaction: fence, changes by before-image, change log, re-read, marker.
+
+        Returns the checksum of the span as re-read. `by` is a `CLOCK_BOOTTIME` reading after
+        which nothing may be committed (`LeaseLapsed`). Raises `FencedOut`, `ChangedMeanwhile`.
+        """
+        ...
+
+    def marker(self, plan: PlanId, number: int) -> Checksum | None:
+        """What `commit` returned for that range of that plan, if it was committed."""
+        ...
+
+    def complete(self, fence: Fence, proof: Proof) -> None:
+        """Record the interval as the newest completed and drop its markers' predecessors.
+        `OldOverNew` when a newer one stands, `FencedOut`; harmless when repeated."""
+        ...
+
+    def changes(self, *, interval: str | None = None, account: str | None = None) -> Iterator[
+        tuple[JsonObject, Change]
+    ]:
+        """The change log: who and when (interval, rerun, run, generation, at), and what."""
+        ...
+
+    def interrupt(self) -> None:
+        """Break off what another thread is doing in the target now; nothing of it stays."""
+        ...
+
+    def close(self) -> None:
+        """Give the connection back."""
+        ...
+
+
+# --- work
+
+
+class Work(Protocol):
+    """What is done for one interval: entitlements, later a command or a function."""
+
+    def raise_fence(self, fence: Fence, store_id: str) -> FenceRow | None:
+        """Fence the target; None when there is nothing to fence. See `Target.raise_fence`."""
+        ...
+
+    def steps(self, order: WorkOrder) -> Iterator[Step]:
+        """Do the work. After each step yielded the engine makes it durable, and may not come
+        back; the next run then goes on from the last cursor."""
+        ...
+
+    def prove(self, order: WorkOrder) -> Proof | Unproved:
+        """Check that all is done, and say what is missing where it is not."""
+        ...
+
+    def complete(self, order: WorkOrder, proof: Proof) -> None:
+        """Record completion on the target's side, before the store's."""
+        ...
+
+    def interrupt(self) -> None:
+        """Break off what is being done, from another thread: the lease is gone."""
+        ...
+
+    def close(self) -> None:
+        """Free what the work holds."""
+        ...
+
+
+class WorkOrder(Protocol):
+    """What the engine gives to work, for one run."""
+
+    @property
+    def fence(self) -> Fence: ...
+    @property
+    def interval(self) -> Interval: ...
+    @property
+    def rerun(self) -> int: ...
+    @property
+    def cursor(self) -> JsonObject | None:
+        """Where the last checkpoint stands; None at the beginning."""
+        ...
+
+    @property
+    def approval(self) -> str | None:
+        """The hash of the plan that somebody approved."""
+        ...
+
+    @property
+    def dry_run(self) -> bool: ...
+    @property
+    def records(self) -> Reader: ...
+
+    def now(self) -> datetime:
+        """The store's clock."""
+        ...
+
+    def trusted_until(self) -> float:
+        """End of the trust window, a `CLOCK_BOOTTIME` reading."""
+        ...
+
+    def progressed(self) -> None:
+        """Something moved: a page read, a range compared, changes applied. Raises `LeaseLapsed`
+        or `FencedOut` when the lease may no longer be trusted."""
+        ...
+
+    def new_id(self) -> str:
+        """A fresh unguessable name."""
+        ...
+
+    def reached(self, step: str) -> None:
+        """Name a step passed, for those who watch (and kill) at exact points."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A checkpoint: make `cursor`, `writes` and what is shown of them durable as one.
+
+    `show` goes into the interval's record: ranges done and total, changes by kind.
+    `report` is what a user sees. With `needs_approval` the run ends here.
+    """
+
+    cursor: JsonObject
+    writes: Sequence[Write]
+    show: JsonObject
+    report: Report | None = None
+    needs_approval: JsonObject | None = None
+    event: JsonObject | None = None
+
+
+__all__ = [
+    "Clock",
+    "Entropy",
+    "Host",
+    "Reader",
+    "Reading",
+    "Runtime",
+    "Source",
+    "Step",
+    "StopSignal",
+    "Store",
+    "Target",
+    "Work",
+    "WorkOrder",
+]

@@ -1,0 +1,232 @@
+"""What the store's records say of jobs, intervals, runs, plans and ranges.
+
+Each class is one `Kind` of record: a frozen value with `to_json` and `from_json`. Unknown
+fields are ignored when read, so that an older program may read what a newer one wrote as
+long as the schema version is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from .checksum import Checksum
+from .model import Ending, Interval, State, Trigger
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .model import Json, JsonObject
+
+OPEN = "open"
+"""Tag of an interval record that is not final, and of a run record that is not closed."""
+
+
+def to_text(instant: datetime) -> str:
+    """RFC 3339 in UTC with microseconds."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def from_text(text: str) -> datetime:
+    """Read what `to_text` wrote."""
+    return datetime.fromisoformat(text)
+
+
+def _plain(value: Any) -> Json:
+    if isinstance(value, datetime):
+        return to_text(value)
+    if isinstance(value, Checksum):
+        return str(value)
+    return value  # type: ignore[no-any-return]
+
+
+class _Record:
+    """Reading and writing by field; instants and checksums by their names' endings."""
+
+    def to_json(self) -> JsonObject:
+        """The record's value, without fields that are None."""
+        pairs = ((f.name, getattr(self, f.name)) for f in fields(self))  # type: ignore[arg-type]
+        return {name: _plain(value) for name, value in pairs if value is not None}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Self:
+        """The value of a record that `to_json` wrote."""
+        known: dict[str, Any] = {}
+        for f in fields(cls):  # type: ignore[arg-type]
+            found: Any = value.get(f.name)
+            if found is None:
+                continue
+            if f.name.endswith("_at"):
+                found = from_text(found)
+            elif f.name in _CHECKSUMS:
+                found = Checksum.parse(found)
+            elif f.name in _ENUMS:
+                found = _ENUMS[f.name](found)
+            known[f.name] = found
+        return cls(**known)
+
+
+_CHECKSUMS = {"desired", "observed", "checksum"}
+_ENUMS: dict[str, Any] = {"state": State, "trigger": Trigger, "ending": Ending}
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord(_Record):
+    """One per job. `horizon_at`: intervals before it are not decided about.
+
+    `schedules` are the schedule versions as [effective-from, expression, zone], oldest
+    first; `pause` is {until, actor, reason, at}.
+    """
+
+    horizon_at: datetime
+    schedules: list[Any]
+    pause: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalRecord(_Record):
+    """One intended interval and all that became of it.
+
+    `plan` is the newest plan's id; `cursor` the newest checkpoint's; `base` the target's
+    rows in scope at the first plan; `waiting` what a guard waits for (hash, guard,
+    fingerprint, guards); `approval` {hash, actor, reason, at}; `failure` {text, exit, at};
+    `attempts` counts failed runs since the last checkpoint. `runs` counts run records.
+    """
+
+    id: str
+    scheduled_at: datetime
+    state: State = State.PENDING
+    reason: str | None = None
+    trigger: Trigger | None = None
+    rerun: int = 0
+    runs: int = 0
+    span: int = 1
+    started_at: datetime | None = None
+    last_checkpoint_at: datetime | None = None
+    completed_at: datetime | None = None
+    repair_owner: str | None = None
+    cursor: JsonObject | None = None
+    ranges_done: int = 0
+    ranges_total: int | None = None
+    accounts: int = 0
+    grant: int = 0
+    revoke: int = 0
+    update: int = 0
+    checksum: Checksum | None = None
+    base: int | None = None
+    source_rows: int | None = None
+    attempts: int = 0
+    failure: JsonObject | None = None
+    waiting: JsonObject | None = None
+    approval: JsonObject | None = None
+
+    def interval(self, job: str) -> Interval:
+        """The identity of this record."""
+        return Interval(job, self.scheduled_at, self.id)
+
+    @property
+    def tag(self) -> str:
+        """Open records are found without reading the final ones."""
+        return "" if self.state.is_final else OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord(_Record):
+    """One attempt. `first_range` and `last_range` are those it committed to the target."""
+
+    number: int
+    run_id: str
+    trigger: Trigger
+    generation: int
+    holder: JsonObject
+    started_at: datetime
+    rerun: int = 0
+    ended_at: datetime | None = None
+    ending: Ending | None = None
+    detail: str | None = None
+    first_range: int | None = None
+    last_range: int | None = None
+    seconds: float | None = None
+
+    @property
+    def tag(self) -> str:
+        """Open runs are found without reading the closed ones."""
+        return OPEN if self.ending is None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord(_Record):
+    """One pass over all ranges. Totals are those of the ranges planned so far.
+
+    `losing` counts the accounts that would lose every row they have; `hash` covers all
+    planned revokes and updates and is known once the plan is `complete`.
+    """
+
+    id: str
+    interval: str
+    rerun: int
+    fingerprint: str
+    range_size: int
+    begun_at: datetime
+    ranges: int = 0
+    accounts: int = 0
+    complete: bool = False
+    desired: Checksum = Checksum()
+    observed: Checksum = Checksum()
+    grant: int = 0
+    revoke: int = 0
+    update: int = 0
+    losing: int = 0
+    differing: int = 0
+    quarantined: int = 0
+    hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRecord(_Record):
+    """One range of a plan. `lower` and `upper` are None at the ends of the key space.
+
+    `observed` is what was read while planning; `applied` what the target held once the
+    changes were committed, None while they are not.
+    """
+
+    number: int
+    desired: Checksum
+    observed: Checksum
+    lower: str | None = None
+    upper: str | None = None
+    accounts: int = 0
+    grant: int = 0
+    revoke: int = 0
+    update: int = 0
+    losing: int = 0
+    quarantined: Mapping[str, str] | None = None
+    applied: str | None = None
+    run_id: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether there is something to apply."""
+        return bool(self.grant or self.revoke or self.update)
+
+    @property
+    def proved(self) -> Checksum:
+        """What the target holds in this range, as last seen."""
+        return Checksum.parse(self.applied) if self.applied else self.observed
+
+
+def closed(run: RunRecord, ending: Ending, at: datetime, detail: str | None = None) -> RunRecord:
+    """The run record with its one ending."""
+    seconds = max(0.0, (at - run.started_at).total_seconds())
+    return replace(run, ending=ending, ended_at=at, detail=detail, seconds=seconds)
+
+
+def run_key(interval_key: str, number: int) -> str:
+    """Key of a run record."""
+    return f"{interval_key}/{number:06d}"
+
+
+def range_key(plan: str, number: int) -> str:
+    """Key of a range record and of its planned changes."""
+    return f"{plan}/{number:08d}"

@@ -1,0 +1,98 @@
+"""What `status` shows: values that follow from records, lease and clock.
+
+`read_jobs`, `read_job` and `read_interval` of `core/operations.py` build them; nothing in
+here is stored. A job has one state, the most urgent of: `overdue`, `needs approval`,
+`failed`, `stalled`, `running`, `waiting`, `paused`, `new`, `ok`, `on demand`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    from .config import Job
+    from .model import JsonObject, Lease
+    from .records import IntervalRecord, RangeRecord, RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalView:
+    """One interval. `shows` is the displayed state: the stored one, or running, fencing,
+    stalled, retrying, needs approval, waiting, overdue."""
+
+    record: IntervalRecord
+    shows: str
+    deadline_at: datetime | None
+    retry_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something a person should see to, with the command to type."""
+
+    sign: str
+    text: str
+    commands: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """One job. `recent` are its newest intervals, newest first; `lease` is None when nobody
+    works; `backlog` counts due or unfinished intervals."""
+
+    job: Job
+    state: str
+    next_due: datetime | None
+    lease: Lease | None
+    backlog: int
+    oldest_unfinished: IntervalView | None
+    oldest_overdue: bool
+    last_completed: IntervalRecord | None
+    recent: Sequence[IntervalView]
+    problems: Sequence[Problem] = ()
+    usual_seconds: float | None = None
+    slowest_seconds: float | None = None
+    timed: int = 0
+    older: int = 0
+    dated: bool = False
+    source: str = ""
+    target: str = ""
+    deadline: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """One line of the audit trail: when, what (`type` and its fields)."""
+
+    at: datetime
+    value: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalStatus:
+    """One interval with its runs, ranges and trail, each oldest first."""
+
+    job: Job
+    view: IntervalView
+    runs: Sequence[RunRecord]
+    ranges: Sequence[RangeRecord]
+    events: Sequence[EventView]
+    lease: Lease | None = None
+    desired: str | None = None
+    observed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReport:
+    """All jobs, with where the configuration and the store are."""
+
+    now: datetime
+    jobs: Sequence[JobStatus]
+    config: str
+    store: str
+    interval: IntervalStatus | None = None
+    notes: Sequence[str] = field(default_factory=tuple)
