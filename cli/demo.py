@@ -1,0 +1,226 @@
+"""The files that `reconcile init` writes, and the data of its demo.
+
+The demo's rows follow from account numbers alone, so that everybody who types
+`init --demo` sees the same figures: a night that grants 212, revokes 63 and updates 9.
+Which account gets what is scattered by a CRC, never by chance. `MADE` fixes the first four
+changes, which are what a dry run shows.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+from zlib import crc32
+
+from ..core.errors import AccessDenied, TargetUnreachable, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import date
+    from pathlib import Path
+    from typing import TextIO
+
+Key: TypeAlias = "tuple[str, str]"
+"""Account and entitlement."""
+
+SOURCE = "export.csv"
+TARGET = "app.db"
+
+GRANTS = 212
+REVOKES = 63
+UPDATES = 9
+ROWS = 6020
+
+_NUMBERS = range(1, 2413)
+_CLOSED = 201  # every such number is an account that only the target still has
+_NEW = 2353  # from this number on the target does not have the account yet
+_LEVELS = ("10", "10", "10", "25", "25", "50")
+_EXTRAS = {"api": "true", "audit": "true", "exports": "true", "sso": "true", "support": "priority"}
+MADE: tuple[Key, ...] = (
+    ("acct-0007", "seats"),
+    ("acct-0007", "sso"),
+    ("acct-0012", "exports"),
+    ("acct-0031", "seats"),
+)
+
+TEMPLATE = """\
+# What `reconcile` does, and when. Check it with: reconcile status
+# Relative paths are relative to this file's folder. Durations: "90s", "10m", "6h", "3d".
+
+# [store]
+# url = "reconcile.db"            # leases, checkpoints and records; SQLite, made at first use
+
+# Bring what each account has (the target) into line with what it should have (the
+# source), every night at 02:30 UTC. Take away the leading "# " to have this job.
+#
+# [jobs.entitlements]
+# schedule = "30 2 * * *"         # five cron fields, in UTC; cron itself only knocks
+# source = "exports/{date}.csv"   # sorted by account; a name without {date} tells of now
+# target = "app.db"               # a SQLite file with a table named as the job
+# max_attempts = 5                # runs without progress until an interval has failed
+#
+# [jobs.entitlements.guards]
+# max_revoke = "10%"              # more than that waits until a person approves
+"""
+
+_DEMO = """\
+# A job to try `reconcile` with. Delete the folder when you are done.
+# Relative paths are relative to this file's folder.
+
+[store]
+url = "reconcile.db"             # leases, checkpoints and records; made at first use
+
+[jobs.entitlements]
+schedule = "0 0 * * *"           # five cron fields, in UTC; cron itself only knocks
+start = {start}               # the first night, which is due at once
+source = "{source}"            # what accounts should have, sorted by account
+target = "{target}"                # what they have: the table named as the job
+range_size = 500                 # accounts that are compared and committed as one
+
+[jobs.entitlements.guards]
+max_revoke = "10%"               # more than that waits until a person approves
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoFacts:
+    """What `make_demo` wrote: accounts and rows of the source, rows of the target."""
+
+    accounts: int
+    source_rows: int
+    target_rows: int
+
+
+def make_config(path: Path) -> None:
+    """Write a configuration whose only job is commented out.
+
+    Raises `UsageError` where the file exists, `AccessDenied` and `TargetUnreachable` where
+    it cannot be written.
+    """
+    with _refusals(path), _create(path) as file:
+        file.write(TEMPLATE)
+
+
+def make_demo(config: Path, today: date) -> DemoFacts:
+    """Write a configuration and, beside it, a source and a target that differ.
+
+    The job's first interval is midnight UTC of `today`. Nothing that exists is touched;
+    raises as `make_config`, having written nothing.
+    """
+    source, target = config.with_name(SOURCE), config.with_name(TARGET)
+    for path in (config, source, target):
+        if os.path.lexists(path):
+            raise _exists(path)
+    wanted, found = demo_rows()
+    made: list[Path] = []
+    try:
+        # The configuration comes last: with it there, everything is.
+        for path in (source, target, config):
+            with _refusals(path), _create(path) as file:
+                made.append(path)
+                if path == source:
+                    _write_source(file, wanted)
+                elif path == target:
+                    _write_target(path, found)
+                else:
+                    file.write(_DEMO.format(start=today, source=SOURCE, target=TARGET))
+    except BaseException:
+        for path in made:
+            path.unlink(missing_ok=True)
+        raise
+    return DemoFacts(len({account for account, _ in wanted}), len(wanted), len(found))
+
+
+def demo_rows() -> tuple[dict[Key, str], dict[Key, str]]:
+    """What accounts should have, and what they have; levels by account and entitlement."""
+    numbers = [number for number in _NUMBERS if number % _CLOSED]
+    seats = {(_account(n), "seats"): _LEVELS[_scatter(n, "seats") % 6] for n in numbers}
+    seats |= {("acct-0007", "seats"): "25", ("acct-0031", "seats"): "50"}
+    ranked = sorted(
+        ((_account(n), extra) for n in numbers for extra in _EXTRAS),
+        key=lambda key: (key not in MADE, crc32("/".join(key).encode())),
+    )
+    ranked.remove(MADE[2])
+    given = ROWS - len(seats)
+    wanted = seats | {key: _EXTRAS[key[1]] for key in ranked[:given]}
+
+    closed = [(_account(n), "seats") for n in _NUMBERS if not n % _CLOSED]
+    stale = [MADE[2], *closed, *_late(ranked[given:])][:REVOKES]
+    fresh = [key for key in wanted if key[0] >= _account(_NEW)]
+    granted = [*MADE[:2], *fresh, *_late(ranked[:given])][:GRANTS]
+    updated = [MADE[3], *_late([key for key in seats if key[0] < _account(_NEW)])][:UPDATES]
+
+    found = {key: level for key, level in wanted.items() if key not in set(granted)}
+    found |= {key: _EXTRAS.get(key[1], "10") for key in stale}
+    found |= {key: "25" if wanted[key] == "10" else "10" for key in updated}
+    return wanted, found
+
+
+def _account(number: int) -> str:
+    return f"acct-{number:04d}"
+
+
+def _scatter(number: int, salt: str) -> int:
+    return crc32(f"{number}/{salt}".encode())
+
+
+def _late(keys: Sequence[Key]) -> list[Key]:
+    """Those after the accounts of `MADE`, scattered over all that are not new."""
+    between = [key for key in keys if MADE[-1][0] < key[0] < _account(_NEW)]
+    return sorted(between, key=lambda key: crc32("?".join(key).encode()))
+
+
+def _write_source(file: TextIO, rows: dict[Key, str]) -> None:
+    file.write("account_id,entitlement,level\n")
+    file.writelines(f"{','.join(key)},{level}\n" for key, level in sorted(rows.items()))
+
+
+def _write_target(path: Path, rows: dict[Key, str]) -> None:
+    import sqlite3
+
+    connection = sqlite3.connect(path)
+    try:
+        with connection:
+            connection.execute(
+                "CREATE TABLE entitlements (account_id TEXT NOT NULL, entitlement TEXT NOT NULL,"
+                " level TEXT NOT NULL, PRIMARY KEY (account_id, entitlement))"
+            )
+            connection.executemany(
+                "INSERT INTO entitlements VALUES (?, ?, ?)",
+                ((*key, level) for key, level in sorted(rows.items())),
+            )
+    except sqlite3.Error as error:
+        raise OSError(str(error)) from error
+    finally:
+        connection.close()
+
+
+def _create(path: Path) -> TextIO:
+    # 0644 whatever the umask: a configuration that others may write is refused when read.
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o644)
+
+    return open(path, "x", encoding="utf-8", newline="\n", opener=opener)
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError:
+        raise _exists(path) from None
+    except PermissionError as error:
+        message = f"{path} cannot be written: {error.strerror}"
+        raise AccessDenied(message, hint="Choose a folder that you may write to.") from error
+    except OSError as error:
+        message = f"{path} cannot be written: {error.strerror or error}"
+        raise TargetUnreachable(message, hint="Mend that, or choose another folder.") from error
+
+
+def _exists(path: Path) -> UsageError:
+    return UsageError(
+        f"{path} exists; init never overwrites",
+        hint="Choose an empty folder, or edit that file by hand.",
+    )
