@@ -1,0 +1,22 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# The machine is shared with other workers, so that no single example has a fair deadline;
+# pytest's timeout bounds each test.
+settings.register_profile(
+    "reconcile",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.load_profile("reconcile")
+
+# A developer's own configuration must not change what tests see.
+for name in [name for name in os.environ if name.startswith("RECONCILE_")]:
+    if not name.startswith("RECONCILE_TEST_"):
+        del os.environ[name]

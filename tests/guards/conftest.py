@@ -1,0 +1,35 @@
+"""The checkout, as the guards look at it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ("cli", "core", "stores")
+MADE = shutil.ignore_patterns(
+    ".*_cache", ".git", ".hypothesis", ".venv", "__pycache__", "*.egg-info", "build", "demo", "dist"
+)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The top folder of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def modules() -> list[Path]:
+    """Every Python file of the package."""
+    return [ROOT / "__init__.py", *(f for name in PACKAGE for f in (ROOT / name).rglob("*.py"))]
+
+
+@pytest.fixture
+def copy_of_the_checkout(tmp_path: Path) -> Path:
+    """What is committed or about to be, in a folder that may be changed.
+
+    It is called `reconcile`, so that with its parent on the path it is the package.
+    """
+    return Path(shutil.copytree(ROOT, tmp_path / "reconcile", ignore=MADE))
