@@ -1,0 +1,86 @@
+"""Placeholders of an interval in a path: `exports/{date:%Y/%m/%d}.csv`.
+
+``{interval}``   the interval id, or the scheduled instant under a strftime format
+``{date}``       the scheduled date, `2026-11-30`, or under a format
+``{yesterday}``  the day before the scheduled date, likewise
+
+Only these three are placeholders. Any other brace is an error rather than text: a path
+with a misspelt placeholder would name the same missing file night after night.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING
+
+from .errors import ConfigError
+
+if TYPE_CHECKING:
+    from .model import Interval
+
+NAMES = ("interval", "date", "yesterday")
+_BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
+_DIRECTIVES = frozenset("aAbBdHIjmMpSUwWyYGuVZz%")
+_DATE = "%Y-%m-%d"
+
+
+def is_dated(template: str) -> bool:
+    """Whether the template names the interval it is filled for."""
+    return _BRACES.search(template) is not None
+
+
+def check(template: str) -> None:
+    """Refuse (`ConfigError`) what `fill` could not fill for every interval."""
+    for match in _BRACES.finditer(template):
+        inside = match[1]
+        if inside is None:
+            raise ConfigError(
+                f"there is a single brace in {template!r}",
+                hint="write {interval}, {date} or {yesterday}; other braces cannot be used",
+            )
+        name, colon, pattern = inside.partition(":")
+        if name not in NAMES:
+            raise ConfigError(
+                f"{match[0]} is no placeholder", hint="write {interval}, {date} or {yesterday}"
+            )
+        if colon:
+            _check_pattern(match[0], pattern)
+
+
+def fill(template: str, interval: Interval, zone: str = "UTC") -> str:
+    """The template for one interval; dates are those of `zone`. `ConfigError` as `check`."""
+    check(template)
+    local = interval.scheduled_at.astimezone(_zone(zone))
+
+    def value(match: re.Match[str]) -> str:
+        name, colon, pattern = match[1].partition(":")
+        if name == "interval" and not colon:
+            return interval.id
+        when: datetime = local - timedelta(days=1) if name == "yesterday" else local
+        return when.strftime(pattern if colon else _DATE)
+
+    return _BRACES.sub(value, template)
+
+
+def _check_pattern(placeholder: str, pattern: str) -> None:
+    marks = re.findall(r"%(.?)", pattern, re.DOTALL)
+    bad = next((mark for mark in marks if mark not in _DIRECTIVES or not mark), None)
+    if bad is not None:
+        raise ConfigError(
+            f"{placeholder} has an unknown strftime mark: %{bad}",
+            hint="write for example {date:%Y/%m/%d}",
+        )
+    if not any(mark != "%" for mark in marks):
+        raise ConfigError(
+            f"{placeholder} has no strftime mark, so it would be the same for every interval",
+            hint="write for example {date:%Y/%m/%d}",
+        )
+
+
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - the only zone so far is UTC
+
+    return ZoneInfo(name)
