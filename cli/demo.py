@@ -213,14 +213,14 @@ def _refusals(path: Path) -> Iterator[None]:
         raise _exists(path) from None
     except PermissionError as error:
         message = f"{path} cannot be written: {error.strerror}"
-        raise AccessDenied(message, hint="Choose a folder that you may write to.") from error
+        raise AccessDenied(message, hint="choose a folder that you may write to") from error
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
-        raise TargetUnreachable(message, hint="Mend that, or choose another folder.") from error
+        raise TargetUnreachable(message, hint="mend that, or choose another folder") from error
 
 
 def _exists(path: Path) -> UsageError:
     return UsageError(
         f"{path} exists; init never overwrites",
-        hint="Choose an empty folder, or edit that file by hand.",
+        hint="edit that file, or choose another folder",
     )

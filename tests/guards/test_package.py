@@ -44,6 +44,4 @@ def test_a_wheel_installs_alone_and_works(copy_of_the_checkout: Path, tmp_path: 
     wanted = [source / "__init__.py", source / "py.typed"]
     for name in ("cli", "core", "stores"):
         wanted += [file for file in (source / name).rglob("*") if file.is_file()]
-    assert shipped == sorted(
-        (str(file.relative_to(source)) for file in wanted), key=lambda name: Path(name)
-    )
+    assert shipped == sorted((str(file.relative_to(source)) for file in wanted), key=Path)
