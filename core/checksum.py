@@ -25,10 +25,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from .rows import Row
 
@@ -62,12 +62,10 @@ class Checksum:
 
 
 def checksum(lines: Iterable[bytes]) -> Checksum:
-    """Count and sum up canonical lines."""
-    count = total = 0
-    for line in lines:
-        count += 1
-        total += int.from_bytes(sha256(line).digest()[:16], "big")
-    return Checksum(count, total % MODULUS)
+    """Count and sum up canonical lines; holds 16 bytes of each until it has them all."""
+    number = int.from_bytes
+    numbers = [number(sha256(line).digest()[:16], "big") for line in lines]
+    return Checksum(len(numbers), sum(numbers) % MODULUS)
 
 
 def encode(row: Sequence[str | None]) -> bytes:
@@ -80,6 +78,55 @@ def encode(row: Sequence[str | None]) -> bytes:
             data = value.encode("utf-8", "surrogateescape")
             parts.append(b"%d:%b," % (len(data), data))
     return b"".join(parts)
+
+
+def encode_rows(rows: Sequence[Row]) -> list[bytes]:
+    """`encode` of each row, about four times as fast where values are short ASCII texts.
+
+    Rows of one call must be equally wide.
+    """
+    fast = _FAST.get(len(rows[0])) if rows else None
+    if fast is None:
+        return [encode(row) for row in rows]
+    return _encode_ascii(fast, rows)
+
+
+def _encode_ascii(fast: Callable[[Sequence[Row]], list[bytes]], rows: Sequence[Row]) -> list[bytes]:
+    # A NULL, a long value and one outside ASCII make `fast` stop there at once, so halving
+    # costs little where they are many and leaves few rows to `encode` where they are few.
+    try:
+        return fast(rows)
+    except (TypeError, IndexError, UnicodeEncodeError):
+        if len(rows) <= _FEW:
+            return [encode(row) for row in rows]
+    middle = len(rows) // 2
+    return _encode_ascii(fast, rows[:middle]) + _encode_ascii(fast, rows[middle:])
+
+
+def _encode_2(rows: Sequence[Row]) -> list[bytes]:
+    p: Any = _LENGTHS
+    return [f"{p[len(a)]}{a},{p[len(b)]}{b},".encode("ascii") for a, b in cast("Any", rows)]
+
+
+def _encode_3(rows: Sequence[Row]) -> list[bytes]:
+    p: Any = _LENGTHS
+    return [
+        f"{p[len(a)]}{a},{p[len(b)]}{b},{p[len(c)]}{c},".encode("ascii")
+        for a, b, c in cast("Any", rows)
+    ]
+
+
+def _encode_4(rows: Sequence[Row]) -> list[bytes]:
+    p: Any = _LENGTHS
+    return [
+        f"{p[len(a)]}{a},{p[len(b)]}{b},{p[len(c)]}{c},{p[len(d)]}{d},".encode("ascii")
+        for a, b, c, d in cast("Any", rows)
+    ]
+
+
+_FEW = 8
+_LENGTHS = [f"{length}:" for length in range(256)]
+_FAST = {2: _encode_2, 3: _encode_3, 4: _encode_4}
 
 
 def decode(line: bytes) -> Row:
