@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from .checksum import Checksum
 
-Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = "Mapping[str, Json]"
 RunId = NewType("RunId", str)
 PlanId = NewType("PlanId", str)
