@@ -1,0 +1,108 @@
+"""What the documents show works as it stands there."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reconcile.cli.exit_codes import ExitCode
+from reconcile.core.config import Config
+from reconcile.core.toml import parse
+
+RECONCILE = Path(sys.executable).with_name("reconcile")
+INSTALLED = "/opt/reconcile/bin/reconcile"
+CONFIGURED = "/etc/reconcile/reconcile.toml"
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of a document in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def configurations(root: Path) -> Iterator[tuple[str, str]]:
+    yield "examples/reconcile.toml", (root / "examples/reconcile.toml").read_text()
+    for number, block in enumerate(blocks((root / "README.md").read_text(), "toml")):
+        yield f"README.md, block {number}", block
+
+
+def read(text: str) -> Config:
+    return parse([(Path("/srv/app/reconcile.toml"), text)], {})
+
+
+def test_every_configuration_shown_is_accepted(root: Path) -> None:
+    for name, text in configurations(root):
+        assert list(read(text).jobs) == ["entitlements"], name
+
+
+def test_the_example_says_nothing_but_defaults_where_it_names_them(root: Path) -> None:
+    text = (root / "examples/reconcile.toml").read_text()
+    job = read(text).jobs["entitlements"]
+    short = read('[jobs.entitlements]\nsource = "a.csv"\ntarget = "app.db"\n').jobs["entitlements"]
+    assert job.work.range_size == short.work.range_size
+    assert job.work.plan_age == short.work.plan_age
+    assert (job.max_attempts, job.retry_delay) == (short.max_attempts, short.retry_delay)
+    assert job.lease.progress_deadline == short.lease.progress_deadline
+    assert job.work.guards.max_revoke == short.work.guards.max_revoke
+    assert job.work.guards.max_revoke_min == short.work.guards.max_revoke_min
+    assert job.work.guards.max_update == short.work.guards.max_update
+
+
+def commands(root: Path) -> list[str]:
+    """What cron and systemd are told to call."""
+    crontab = (root / "examples/crontab").read_text()
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read(root / "examples/reconcile-entitlements.service")
+    readme = (root / "README.md").read_text()
+    return [
+        *re.findall(r"^\*/10 \* \* \* \* (.*)$", crontab + readme, re.MULTILINE),
+        unit["Service"]["ExecStart"],
+    ]
+
+
+def test_the_crontab_line_and_the_unit_work_with_what_cron_gives_them(
+    root: Path, tmp_path: Path
+) -> None:
+    subprocess.run([RECONCILE, "init", "--demo"], cwd=tmp_path, check=True, capture_output=True)
+    lines = commands(root)
+    assert len(lines) == 3
+    for line in lines:
+        assert line.startswith(f"{INSTALLED} ")
+        assert CONFIGURED in line
+        called = line.replace(INSTALLED, str(RECONCILE)).replace(
+            CONFIGURED, str(tmp_path / "reconcile.toml")
+        )
+        done = subprocess.run(
+            ["/bin/sh", "-c", called],
+            cwd="/",
+            env={"HOME": "/", "LOGNAME": "root", "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        if " -q " in line:
+            assert done.stdout + done.stderr == ""
+
+
+def test_the_unit_calls_those_codes_no_failure_that_are_none(root: Path) -> None:
+    text = (root / "examples/reconcile-entitlements.service").read_text()
+    assert f"SuccessExitStatus={ExitCode.BUSY:d} {ExitCode.OUT_OF_TIME:d}\n" in text
+
+
+def test_the_manual_names_every_exit_status(root: Path) -> None:
+    section = (root / "README.md").read_text().partition("## Exit status")[2].partition("\n## ")[0]
+    named = re.findall(r"^\| ([0-9, ]+) \|", section, re.MULTILINE)
+    assert [int(code) for cell in named for code in cell.split(",")] == list(ExitCode)
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_somewhere(root: Path, name: str) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", (root / name).read_text()):
+        assert link.startswith("https://") or (root / link).exists(), link
