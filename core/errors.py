@@ -115,6 +115,18 @@ class FenceIsHigher(ReconcileError):
         self.row = row
 
 
+class NotProved(ReconcileError):
+    """All ranges are done, and the interval may still not be called completed."""
+
+    name = "not_proved"
+
+
+class FailedBefore(ReconcileError):
+    """What an earlier run failed with, told again while the interval waits for its retry."""
+
+    name = "failed_before"
+
+
 class ChangedMeanwhile(ReconcileError):
     """Rows were changed by somebody else since they were compared; nothing was written."""
 

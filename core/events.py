@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from .errors import ReconcileError
     from .model import Holder, Lease, Outcome, Trigger
+    from .records import GuardReport
     from .rows import Change
 
 
@@ -65,30 +66,12 @@ class Stopping:
 
 
 @dataclass(frozen=True, slots=True)
-class GuardReport:
-    """Why a plan waits for somebody. Shares are fractions of `base`, the target's rows."""
-
-    guard: str
-    limit: float
-    base: int
-    grant: int
-    revoke: int
-    update: int
-    hash: str
-    losing_accounts: int
-    losing_names: Sequence[str]
-    revokes_elsewhere: int
-    most_revoked: Sequence[tuple[str, int]]
-    source: str
-    source_rows: int
-    last_rows: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class IntervalReport:
     """How one interval fared in this command. `seconds` is this run's time.
 
     `due_seconds` is from the scheduled instant to the end; `error` why it failed.
+    `known_before`: this condition was reported for the interval by an earlier command.
+    `refused_hash`: somebody approved that plan, and it is not the one that stands.
     """
 
     job: str
@@ -116,6 +99,7 @@ class IntervalReport:
     signal: str | None = None
     newer: Lease | None = None
     known_before: bool = False
+    refused_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
     from threading import Event
 
     from .checksum import Checksum
-    from .events import Report
+    from .events import DryRun, Report
     from .model import (
         Fence,
         FenceRow,
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
         Unproved,
         Write,
     )
-    from .rows import Change, KeySpan, Page, RangeChanges, Schema
+    from .records import GuardReport, IntervalRecord
+    from .rows import Action, Change, KeySpan, Page, RangeChanges, Schema
 
 
 # --- this process and its host
@@ -282,6 +283,14 @@ class Reading(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A range as its transaction left it: its checksum re-read, and changes by kind."""
+
+    checksum: Checksum
+    changes: Mapping[Action, int]
+
+
 class Target(Protocol):
     """Where entitlements are. It checks the fence itself where `fenced` is true."""
 
@@ -305,15 +314,15 @@ class Target(Protocol):
         """The rows in scope of a span as canonical lines, in any order."""
         ...
 
-    def commit(self, fence: Fence, part: RangeChanges, by: float) -> Checksum:
+    def commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:
         """One transaction: fence, changes by before-image, change log, re-read, marker.
 
-        Returns the checksum of the span as re-read. `by` is a `CLOCK_BOOTTIME` reading after
+        Where the marker stands already, nothing is applied and what it says is returned. `by` is a `CLOCK_BOOTTIME` reading after
         which nothing may be committed (`LeaseLapsed`). Raises `FencedOut`, `ChangedMeanwhile`.
         """
         ...
 
-    def marker(self, plan: PlanId, number: int) -> Checksum | None:
+    def marker(self, plan: PlanId, number: int) -> Committed | None:
         """What `commit` returned for that range of that plan, if it was committed."""
         ...
 
@@ -322,9 +331,9 @@ class Target(Protocol):
         `OldOverNew` when a newer one stands, `FencedOut`; harmless when repeated."""
         ...
 
-    def changes(self, *, interval: str | None = None, account: str | None = None) -> Iterator[
-        tuple[JsonObject, Change]
-    ]:
+    def changes(
+        self, *, interval: str | None = None, account: str | None = None
+    ) -> Iterator[tuple[JsonObject, Change]]:
         """The change log: who and when (interval, rerun, run, generation, at), and what."""
         ...
 
@@ -356,8 +365,18 @@ class Work(Protocol):
         """Check that all is done, and say what is missing where it is not."""
         ...
 
-    def complete(self, order: WorkOrder, proof: Proof) -> None:
-        """Record completion on the target's side, before the store's."""
+    def complete(self, order: WorkOrder, proof: Proof) -> Sequence[Write]:
+        """Record completion on the target's side, before the store's; what the store need
+        not keep any longer."""
+        ...
+
+    def preview(self, records: Reader, interval: Interval, limit: int) -> DryRun | None:
+        """What the plan just made would change, with its first changes."""
+        ...
+
+    def still_waits(self, interval: Interval, waiting: JsonObject) -> bool:
+        """Whether a guard that stopped an interval would see the very same source and
+        settings, so that there is nothing to judge again."""
         ...
 
     def interrupt(self) -> None:
@@ -377,10 +396,9 @@ class WorkOrder(Protocol):
     @property
     def interval(self) -> Interval: ...
     @property
-    def rerun(self) -> int: ...
-    @property
-    def cursor(self) -> JsonObject | None:
-        """Where the last checkpoint stands; None at the beginning."""
+    def record(self) -> IntervalRecord:
+        """The interval's record as it stands: its cursor (None at the beginning), and what was
+        applied so far."""
         ...
 
     @property
@@ -419,15 +437,16 @@ class WorkOrder(Protocol):
 class Step:
     """A checkpoint: make `cursor`, `writes` and what is shown of them durable as one.
 
-    `show` goes into the interval's record: ranges done and total, changes by kind.
-    `report` is what a user sees. With `needs_approval` the run ends here.
+    `show` holds fields of `IntervalRecord`: ranges done and total, changes by kind; its
+    `committed` is the number of a range that this step put into the target. `report` is
+    what a user sees. With `needs_approval` the run ends here.
     """
 
     cursor: JsonObject
     writes: Sequence[Write]
     show: JsonObject
     report: Report | None = None
-    needs_approval: JsonObject | None = None
+    needs_approval: GuardReport | None = None
     event: JsonObject | None = None
 
 

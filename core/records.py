@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
 from .checksum import Checksum
 from .model import Ending, Interval, State, Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from .model import Json, JsonObject
 
@@ -67,13 +68,14 @@ class _Record:
         return cls(**known)
 
 
-_CHECKSUMS = {"desired", "observed", "checksum"}
+_CHECKSUMS = {"desired", "observed", "checksum", "left", "applied", "approvable"}
 _ENUMS: dict[str, Any] = {"state": State, "trigger": Trigger, "ending": Ending}
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecord(_Record):
-    """One per job. `horizon_at`: intervals before it are not decided about.
+    """One per job. `horizon_at`: intervals before it are not decided about. `settled_at`:
+    every scheduled instant from the horizon up to it has a record, so none is missing there.
 
     `schedules` are the schedule versions as [effective-from, expression, zone], oldest
     first; `pause` is {until, actor, reason, at}.
@@ -82,6 +84,7 @@ class JobRecord(_Record):
     horizon_at: datetime
     schedules: list[Any]
     pause: JsonObject | None = None
+    settled_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,9 @@ class IntervalRecord(_Record):
     `plan` is the newest plan's id; `cursor` the newest checkpoint's; `base` the target's
     rows in scope at the first plan; `waiting` what a guard waits for (hash, guard,
     fingerprint, guards); `approval` {hash, actor, reason, at}; `failure` {text, exit, at};
-    `attempts` counts failed runs since the last checkpoint. `runs` counts run records.
+    `attempts` counts failed runs, `kills` killed ones, since the last
+    checkpoint. `runs` counts run records. A record with a `span` above 1 stands for that
+    many scheduled instants, from `scheduled_at` up to and including `until_at`.
     """
 
     id: str
@@ -102,6 +107,7 @@ class IntervalRecord(_Record):
     rerun: int = 0
     runs: int = 0
     span: int = 1
+    until_at: datetime | None = None
     started_at: datetime | None = None
     last_checkpoint_at: datetime | None = None
     completed_at: datetime | None = None
@@ -117,6 +123,7 @@ class IntervalRecord(_Record):
     base: int | None = None
     source_rows: int | None = None
     attempts: int = 0
+    kills: int = 0
     failure: JsonObject | None = None
     waiting: JsonObject | None = None
     approval: JsonObject | None = None
@@ -159,8 +166,10 @@ class RunRecord(_Record):
 class PlanRecord(_Record):
     """One pass over all ranges. Totals are those of the ranges planned so far.
 
-    `losing` counts the accounts that would lose every row they have; `hash` covers all
-    planned revokes and updates and is known once the plan is `complete`.
+    `losing` counts the accounts that would lose every row they have. `approvable` is the
+    checksum of all planned revokes and updates, and `hash` its short form for people.
+    `missing` are the accounts of `must_contain` not seen yet. `applied_revoke` and
+    `applied_update` are what the interval had applied before this plan was begun.
     """
 
     id: str
@@ -180,7 +189,15 @@ class PlanRecord(_Record):
     losing: int = 0
     differing: int = 0
     quarantined: int = 0
-    hash: str | None = None
+    approvable: Checksum = Checksum()
+    missing: Sequence[str] = ()
+    applied_revoke: int = 0
+    applied_update: int = 0
+
+    @property
+    def hash(self) -> str:
+        """Twelve hex digits that stand for the planned revokes and updates."""
+        return sha256(str(self.approvable).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +205,9 @@ class RangeRecord(_Record):
     """One range of a plan. `lower` and `upper` are None at the ends of the key space.
 
     `observed` is what was read while planning; `applied` what the target held once the
-    changes were committed, None while they are not.
+    changes were committed, None while they are not. `left` is the checksum of the rows of
+    quarantined accounts (by name, with the reason), which stay as they are. `resume` is
+    where the source may be read from to get this range.
     """
 
     number: int
@@ -202,7 +221,9 @@ class RangeRecord(_Record):
     update: int = 0
     losing: int = 0
     quarantined: Mapping[str, str] | None = None
-    applied: str | None = None
+    left: Checksum = Checksum()
+    resume: Json = None
+    applied: Checksum | None = None
     run_id: str | None = None
 
     @property
@@ -213,7 +234,38 @@ class RangeRecord(_Record):
     @property
     def proved(self) -> Checksum:
         """What the target holds in this range, as last seen."""
-        return Checksum.parse(self.applied) if self.applied else self.observed
+        return self.observed if self.applied is None else self.applied
+
+    @property
+    def expected(self) -> Checksum:
+        """What the target must hold in this range for it to be done."""
+        return self.desired + self.left
+
+
+@dataclass(frozen=True, slots=True)
+class GuardReport(_Record):
+    """Why a plan waits for somebody; kept as `IntervalRecord.waiting`.
+
+    Shares are fractions of `base`, the target's rows. `fingerprint` and `guards` (a digest
+    of the guards' settings) say when it is worth judging again.
+    """
+
+    guard: str
+    limit: float
+    base: int
+    grant: int
+    revoke: int
+    update: int
+    hash: str
+    losing_accounts: int
+    losing_names: Sequence[str]
+    revokes_elsewhere: int
+    most_revoked: Sequence[Sequence[Any]]
+    source: str
+    source_rows: int
+    last_rows: int | None = None
+    fingerprint: str = ""
+    guards: str = ""
 
 
 def closed(run: RunRecord, ending: Ending, at: datetime, detail: str | None = None) -> RunRecord:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .checksum import Checksum
     from .model import Json, PlanId
 
 Row: TypeAlias = "tuple[str | None, ...]"
@@ -27,12 +28,14 @@ class ColumnKind(StrEnum):
     TEXT     itself
     INTEGER  decimal digits, no padding, no plus sign, no negative zero
     DECIMAL  plain notation without padding: `1.5`, `-0.25`, `10`; never an exponent
+    FLOAT    likewise, the shortest that reads back as the same 64-bit float
     BOOLEAN  `true` or `false`
     """
 
     TEXT = "text"
     INTEGER = "integer"
     DECIMAL = "decimal"
+    FLOAT = "float"
     BOOLEAN = "boolean"
 
 
@@ -61,8 +64,8 @@ class Schema:
         """The column that says whose entitlement a row is."""
         return self.columns[0]
 
-    def sort_value(self, account: str) -> str | int:
-        """What accounts are ordered by."""
+    def sort_value(self, account: str) -> Any:
+        """What accounts are ordered by; comparable with others of the same schema."""
         return int(account) if self.account.kind is ColumnKind.INTEGER else account
 
 
@@ -120,7 +123,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RangeChanges:
-    """What `Target.commit` applies as one transaction."""
+    """What `Target.commit` applies as one transaction.
+
+    `expected` is what the span must sum up to afterwards; where it does not, somebody else
+    wrote to it since it was compared, and nothing is committed.
+    """
 
     job: str
     interval: str
@@ -129,3 +136,4 @@ class RangeChanges:
     number: int
     span: KeySpan
     changes: Sequence[Change]
+    expected: Checksum

@@ -1,0 +1,249 @@
+"""One interval from the raised fence to the proof, whatever the work is.
+
+The steps of a trigger, in order; `Runtime.reached` is told each name, and a kill after any
+of them is survived with no manual step::
+
+    due_computed       the pure decision is made, nothing is written
+    lease_acquired     the store granted a generation
+    decided            decided again, from records nobody else can change now
+    fence_raised       the target refuses every older generation
+    run_opened         run record and interval are in the store; a dead predecessor's run is closed
+    range_planned      one more range is compared (its checkpoint comes next)
+    checkpoint_saved   cursor, range and totals are in the store, as one
+    plan_completed     all ranges tile the key space
+    judged             the guards let the plan pass
+    range_committed    one more range is in the target, with marker and change log
+    proved             counts and checksums agree
+    target_completed   the target's fence row names this interval as its newest
+    interval_completed the store says so too
+    released           the lease is given back
+
+Why the order holds. The fence is raised before the run is opened, so a run that is reported
+closed can no longer write. A range lands in the target with its marker before the store's
+checkpoint: killed between them, the next run finds the marker and applies nothing. The
+target is told of completion before the store: killed between them, the next run finds all
+ranges marked, proves again from its records and repeats only the store's half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .errors import (
+    FencedOut,
+    FenceIsHigher,
+    LeaseLapsed,
+    OldOverNew,
+    ReconcileError,
+    StoreBusy,
+    StoreUnreachable,
+    StoreUnusable,
+    TwoStores,
+    WriteConflict,
+)
+from .events import Progress, Stopping
+from .journal import Journal
+from .model import Ending, Outcome, Unproved
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from .events import IntervalReport, Report
+    from .journal import Assignment
+    from .leasing import LeaseKeeper
+    from .model import Fence, FenceRow, Interval, JsonObject
+    from .ports import Reader, Runtime, Store, Work
+    from .records import IntervalRecord
+
+FENCE_ROUNDS = 3
+"""So often a grant is raised above a target's floor before two stores are suspected."""
+
+
+class Order:
+    """The engine's side of `ports.WorkOrder`."""
+
+    def __init__(
+        self,
+        keeper: LeaseKeeper,
+        runtime: Runtime,
+        store: Store,
+        task: Assignment,
+        journal: Journal,
+    ) -> None:
+        self._keeper = keeper
+        self._runtime = runtime
+        self._store = store
+        self._task = task
+        self._journal = journal
+
+    @property
+    def fence(self) -> Fence:
+        return self._keeper.fence
+
+    @property
+    def interval(self) -> Interval:
+        return self._task.interval
+
+    @property
+    def record(self) -> IntervalRecord:
+        return self._journal.record
+
+    @property
+    def approval(self) -> str | None:
+        approval = self._journal.record.approval
+        found = approval.get("hash") if approval is not None else None
+        return found if isinstance(found, str) else None
+
+    @property
+    def dry_run(self) -> bool:
+        return self._task.dry_run
+
+    @property
+    def records(self) -> Reader:
+        return self._store
+
+    def now(self) -> datetime:
+        return self._keeper.now()
+
+    def trusted_until(self) -> float:
+        return self._keeper.trusted_until()
+
+    def progressed(self) -> None:
+        self._keeper.progressed()
+
+    def new_id(self) -> str:
+        return self._runtime.entropy.token()
+
+    def reached(self, step: str) -> None:
+        self._runtime.reached(step)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a run ends before its work is done, at a checkpoint."""
+
+    ending: Ending
+    outcome: Outcome
+    detail: str
+
+
+class Engine:
+    """Works one interval under a grant that `keeper` already holds for it."""
+
+    def __init__(
+        self,
+        store: Store,
+        store_id: str,
+        keeper: LeaseKeeper,
+        runtime: Runtime,
+        work: Work,
+        task: Assignment,
+        until: float | None = None,
+    ) -> None:
+        """`until` is the `CLOCK_BOOTTIME` reading at which time is up."""
+        self._store = store
+        self._store_id = store_id
+        self._keeper = keeper
+        self._runtime = runtime
+        self._work = work
+        self._task = task
+        self._until = until
+        self._journal = Journal(store, keeper, runtime, task)
+        self._stopping_said = False
+
+    def work(self) -> IntervalReport:
+        """Work the interval until it ends one way or another, and close its run.
+
+        Raises errors of the store. A run that was fenced out, whose lease lapsed, or whose
+        record was changed by hand is reported, and can write nothing more, not even that it
+        ended: the next run closes it.
+        """
+        self._keeper.break_off = self._work.interrupt
+        try:
+            return self._fence_and_work()
+        except FencedOut as error:
+            report = self._journal.report(Outcome.FENCED_OUT)
+            return replace(report, error=error, newer=error.newer)
+        except (LeaseLapsed, WriteConflict) as error:
+            return replace(self._journal.report(Outcome.FAILED), error=error)
+        except (StoreUnreachable, StoreBusy, StoreUnusable):
+            raise
+        except OldOverNew as error:
+            return self._journal.overtaken(error)
+        except ReconcileError as error:
+            return self._journal.failed(error)
+        finally:
+            self._keeper.break_off = lambda: None
+
+    def _fence_and_work(self) -> IntervalReport:
+        if not self._task.dry_run:
+            self._raise_fence()
+            self._runtime.reached("fence_raised")
+            self._runtime.report(self._journal.open_run())
+            self._runtime.reached("run_opened")
+        order = Order(self._keeper, self._runtime, self._store, self._task, self._journal)
+        for step in self._work.steps(order):
+            self._journal.save(step)
+            self._runtime.reached("checkpoint_saved")
+            if step.report is not None:
+                self._show(step.report)
+            if step.needs_approval is not None:
+                return self._journal.needs_approval(step.needs_approval)
+            stop = self._asked_to_stop()
+            if stop is not None:
+                return self._journal.stopped(stop.ending, stop.outcome, stop.detail)
+        if self._task.dry_run:
+            return self._journal.report(Outcome.COMPLETED)
+        proof = self._work.prove(order)
+        if isinstance(proof, Unproved):
+            return self._journal.unproved(proof)
+        self._runtime.reached("proved")
+        obsolete = self._work.complete(order, proof)
+        self._runtime.reached("target_completed")
+        report = self._journal.completed(proof, obsolete)
+        self._runtime.reached("interval_completed")
+        return report
+
+    def _raise_fence(self) -> FenceRow | None:
+        """Raise the target's fence, above whatever floor it has.
+
+        A row that is not lower means either that this holder was fenced out, which the
+        store knows, or that the store went back behind the target.
+        """
+        floors: list[FenceRow] = []
+        for _ in range(FENCE_ROUNDS):
+            self._keeper.progressed()
+            try:
+                return self._work.raise_fence(self._keeper.fence, self._store_id)
+            except FenceIsHigher as higher:
+                floors.append(higher.row)
+                self._keeper.regrant(self._task.interval.key, above=higher.row.generation)
+        other = floors[-1]
+        raise TwoStores(
+            f"two stores write to the target of {self._task.job.name}:"
+            f" this one is {self._store_id}, the other {other.store_id},"
+            f" at generation {other.generation}",
+            hint="let only one of them run this job; find the host that uses the other store",
+        )
+
+    def _asked_to_stop(self) -> Stop | None:
+        signal = self._runtime.stop.reason
+        if signal is not None:
+            return Stop(Ending.INTERRUPTED, Outcome.INTERRUPTED, signal)
+        request: JsonObject | None = self._keeper.stop_request
+        if request is not None:
+            by = f"stop by {request.get('actor')}"
+            return Stop(Ending.INTERRUPTED, Outcome.INTERRUPTED, by)
+        if self._until is not None and self._runtime.clock.boot() >= self._until:
+            return Stop(Ending.OUT_OF_TIME, Outcome.OUT_OF_TIME, "max_runtime")
+        return None
+
+    def _show(self, report: Report) -> None:
+        if isinstance(report, Progress) and report.total is None:
+            report = replace(report, total=self._task.expected_ranges)
+        self._runtime.report(report)
+        if self._runtime.stop.reason is not None and not self._stopping_said:
+            self._stopping_said = True
+            done = self._journal.record.ranges_done
+            self._runtime.report(Stopping(self._task.job.name, self._task.interval.id, done))

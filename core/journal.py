@@ -1,0 +1,395 @@
+"""What one run writes down about its interval: the run, the cursor, the outcome, the trail.
+
+Everything goes through fenced commits, each of which is whole: an interval's record, the
+run's record and the event that explains them land together or not at all. The records are
+written under the version they were read at, so that an act by hand in between (an approval,
+a skip) is never overwritten unseen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .errors import (
+    LeaseLapsed,
+    NotProved,
+    SourceUnreachable,
+    StoreBusy,
+    StoreUnreachable,
+    TargetUnreachable,
+)
+from .events import IntervalReport, Started
+from .model import ABSENT, Append, Ending, Kind, Outcome, Put, State
+from .records import OPEN, IntervalRecord, RunRecord, closed, run_key, to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from .config import Job
+    from .errors import OldOverNew, ReconcileError
+    from .leasing import LeaseKeeper
+    from .model import Actor, Grant, Interval, Json, JsonObject, Proof, Trigger, Unproved, Write
+    from .ports import Runtime, Step, Store
+    from .records import GuardReport
+
+NO_ATTEMPT = (SourceUnreachable, TargetUnreachable, StoreUnreachable, StoreBusy, LeaseLapsed)
+"""Faults of the surroundings; they do not count towards `max_attempts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which interval of which job to work, and on whose word.
+
+    `version` is that of the record, `ABSENT` for a new one. `expected_ranges` is how many
+    the last completed interval had, for an estimate.
+    """
+
+    job: Job
+    interval: Interval
+    record: IntervalRecord
+    version: int
+    trigger: Trigger
+    actor: Actor | None = None
+    dry_run: bool = False
+    expected_ranges: int | None = None
+
+
+class Journal:
+    """Keeps the records of one run of one interval."""
+
+    def __init__(
+        self, store: Store, keeper: LeaseKeeper, runtime: Runtime, task: Assignment
+    ) -> None:
+        self._store = store
+        self._keeper = keeper
+        self._runtime = runtime
+        self._task = task
+        self._job = task.job
+        self.record = task.record
+        self._version = task.version
+        self._run: RunRecord | None = None
+        self._begun_boot = runtime.clock.boot()
+
+    # --- beginning
+
+    def open_run(self) -> Started:
+        """Open the run, and close what a dead or silent holder left open."""
+        now = self._keeper.now()
+        first = self.record.runs == 0
+        writes: list[Write] = []
+        previous = self._close_predecessors(now, writes)
+        self._run = RunRecord(
+            number=self.record.runs + 1,
+            run_id=self._keeper.fence.run,
+            trigger=self._task.trigger,
+            generation=self._keeper.fence.generation,
+            holder=_holder_json(self._runtime),
+            started_at=now,
+            rerun=self.record.rerun,
+        )
+        if first:
+            writes.append(self._event("due", at=to_text(self.record.scheduled_at)))
+        writes.append(
+            self._event(
+                "run_started",
+                run=self._run.number,
+                trigger=self._run.trigger,
+                generation=self._run.generation,
+                host=self._runtime.host.holder().host,
+                by=self._task.actor.name if self._task.actor else None,
+                at_range=self._resumed_at(),
+                phase=self._phase(),
+            )
+        )
+        record = replace(
+            self.record,
+            state=State.UNFINISHED,
+            trigger=self.record.trigger or self._task.trigger,
+            runs=self._run.number,
+            started_at=self.record.started_at or now,
+            waiting=None if self.record.approval else self.record.waiting,
+        )
+        if previous is not None:
+            record = self._count_kill(record, now)
+        writes += [self._put_run(self._run), self._put(record)]
+        self._keeper.commit(writes)
+        self.record, self._version = record, self._version + 1
+        return self._started(previous)
+
+    def _close_predecessors(self, now: datetime, writes: list[Write]) -> RunRecord | None:
+        """Close what a dead or silent holder left open, of this interval or of another.
+
+        Returns this interval's closed run, if there was one.
+        """
+        mine: RunRecord | None = None
+        for found in self._store.scan(Kind.RUN, self._job.name, tag=OPEN):
+            run = RunRecord.from_json(found.value)
+            of_interval, _, _ = found.key.rpartition("/")
+            run = closed(run, Ending.ABANDONED, now)
+            writes.append(Put(Kind.RUN, self._job.name, found.key, run.to_json()))
+            if of_interval == self._record_key:
+                mine = run
+                detail = self._takeover_facts(now)
+                writes.append(self._event("taken_over", run=run.number, **detail))
+        return mine
+
+    def _takeover_facts(self, now: datetime) -> dict[str, Json]:
+        grant = self._keeper.lease.previous
+        facts: dict[str, Json] = {
+            "generation": self._keeper.fence.generation,
+            "phase": self._phase(),
+            "after_range": self.record.ranges_done,
+            "upper": _text(self.record.cursor, "upper"),
+        }
+        if grant is not None:
+            facts["silent"] = round(max(0.0, (now - grant.progress_at).total_seconds()), 1)
+            facts["lease"] = self._keeper.lease.ttl.total_seconds()
+            facts["dead"] = now < grant.expires_at
+            facts["holder"] = str(grant.holder)
+        return facts
+
+    def _count_kill(self, record: IntervalRecord, now: datetime) -> IntervalRecord:
+        """Kills without a checkpoint between never fail an interval; they slow it down."""
+        kills = record.kills + 1
+        if kills % self._job.max_attempts:
+            return replace(record, kills=kills)
+        where = f"range {record.ranges_done + 1} of {self._phase()}"
+        failure: JsonObject = {
+            "text": f"killed {kills} times in {where}, without progress",
+            "exit": "killed",
+            "at": to_text(now),
+        }
+        return replace(record, kills=kills, failure=failure)
+
+    def _started(self, previous: RunRecord | None) -> Started:
+        assert self._run is not None
+        grant: Grant | None = self._keeper.lease.previous if previous else None
+        silent = (self._run.started_at - grant.progress_at).total_seconds() if grant else None
+        return Started(
+            job=self._job.name,
+            interval=self._task.interval.id,
+            trigger=self._task.trigger,
+            generation=self._run.generation,
+            at=self._run.started_at,
+            at_range=self._resumed_at(),
+            total=self.record.ranges_total or self._task.expected_ranges,
+            phase=self._phase(),
+            killed=grant.holder if grant else None,
+            killed_generation=previous.generation if previous else None,
+            silent=silent,
+        )
+
+    # --- going on
+
+    def save(self, step: Step) -> None:
+        """Make a step durable: its records, the cursor, and what is shown, as one batch."""
+        if self._task.dry_run:
+            self._keeper.commit(step.writes)
+            return
+        assert self._run is not None
+        now = self._keeper.now()
+        show = dict(step.show)
+        committed = show.pop("committed", None)
+        record = replace(
+            self.record,
+            cursor=step.cursor,
+            last_checkpoint_at=now,
+            attempts=0,
+            kills=0,
+            failure=None,
+            **show,  # type: ignore[arg-type]
+        )
+        writes = [self._put(record), *step.writes]
+        if isinstance(committed, int):
+            self._run = replace(
+                self._run, first_range=self._run.first_range or committed, last_range=committed
+            )
+            writes.append(self._put_run(self._run))
+        if step.event is not None:
+            writes.append(Append(Kind.EVENT, self._job.name, self._record_key, step.event))
+        self._keeper.commit(writes)
+        self.record, self._version = record, self._version + 1
+
+    # --- ending
+
+    def completed(self, proof: Proof, obsolete: Sequence[Write]) -> IntervalReport:
+        """Write down the proof; `obsolete` are writes that drop what is not needed any more."""
+        now = self._keeper.now()
+        record = replace(
+            self.record,
+            state=State.COMPLETED,
+            reason=None,
+            ranges_done=self.record.ranges_total or 0,
+            completed_at=now,
+            checksum=proof.observed,
+            waiting=None,
+            failure=None,
+            attempts=0,
+        )
+        event = self._event(
+            "completed",
+            ranges=record.ranges_total,
+            count=proof.observed.count,
+            checksum=str(proof.observed),
+            late=(now - record.scheduled_at).total_seconds(),
+        )
+        self._close(record, Ending.COMPLETED, now, None, [event, *obsolete])
+        return self.report(Outcome.COMPLETED)
+
+    def needs_approval(self, guard: GuardReport) -> IntervalReport:
+        """A guard stopped the plan; nothing was changed."""
+        known = (self.record.waiting or {}).get("hash") == guard.hash
+        if not self._task.dry_run:
+            now = self._keeper.now()
+            waiting = guard.to_json()
+            record = replace(self.record, waiting=waiting, approval=None)
+            event = Append(
+                Kind.EVENT, self._job.name, self._record_key, {"type": "guard", **waiting}
+            )
+            self._close(record, Ending.NEEDS_APPROVAL, now, guard.guard, [event])
+        report = self.report(Outcome.NEEDS_APPROVAL)
+        return replace(report, guard=guard, known_before=known)
+
+    def stopped(self, ending: Ending, outcome: Outcome, why: str) -> IntervalReport:
+        """The run ends at its last checkpoint, because somebody or the clock asked for it."""
+        if not self._task.dry_run:
+            event = self._event("run_ended", run=self.record.runs, ending=ending, text=why)
+            self._close(self.record, ending, self._keeper.now(), why, [event])
+        return replace(self.report(outcome), signal=why)
+
+    def unproved(self, unproved: Unproved) -> IntervalReport:
+        """Something is missing: the next run plans anew, and nobody calls this completed."""
+        error = NotProved(unproved.reason)
+        if unproved.accounts:
+            return self.failed(error, Ending.INCOMPLETE, Outcome.INCOMPLETE, forget_cursor=True)
+        return self.failed(error, forget_cursor=True)
+
+    def overtaken(self, error: OldOverNew) -> IntervalReport:
+        """Older than what the target has completed: it would undo newer truth."""
+        now = self._keeper.now()
+        record = replace(
+            self.record,
+            state=State.FAILED,
+            reason="overtaken",
+            waiting=None,
+            failure={"text": str(error), "exit": error.name, "at": to_text(now)},
+        )
+        event = self._event("failed", reason="overtaken", text=str(error))
+        self._close(record, Ending.FAILED, now, str(error), [event])
+        return replace(self.report(Outcome.FAILED), error=error)
+
+    def failed(
+        self,
+        error: ReconcileError,
+        ending: Ending = Ending.FAILED,
+        outcome: Outcome = Outcome.FAILED,
+        *,
+        forget_cursor: bool = False,
+    ) -> IntervalReport:
+        """The run ends with a fault; the next one goes on from the last checkpoint."""
+        if self._task.dry_run:
+            return replace(self.report(outcome), error=error)
+        self._keeper.progressed()
+        now = self._keeper.now()
+        known = (self.record.failure or {}).get("text") == str(error)
+        attempts = self.record.attempts + (not isinstance(error, NO_ATTEMPT))
+        record = replace(
+            self.record,
+            attempts=attempts,
+            failure={"text": str(error), "exit": error.name, "at": to_text(now)},
+        )
+        if forget_cursor:
+            record = replace(record, cursor=None)
+        events = [self._event("run_ended", run=record.runs, ending=ending, text=str(error))]
+        if attempts >= self._job.max_attempts:
+            record = replace(record, state=State.FAILED, reason="attempts")
+            events.append(self._event("failed", reason="attempts", text=str(error)))
+        self._close(record, ending, now, str(error), events)
+        return replace(self.report(outcome), error=error, attempt=attempts, known_before=known)
+
+    def _close(
+        self,
+        record: IntervalRecord,
+        ending: Ending,
+        now: datetime,
+        detail: str | None,
+        writes: Sequence[Write],
+    ) -> None:
+        """The run's one ending and what it means for the interval, as one batch."""
+        batch: list[Write] = []
+        if self._run is None:
+            # It failed before the run was opened: the record may be new, a run is not owed.
+            if self._version == ABSENT:
+                batch.append(self._event("due", at=to_text(record.scheduled_at)))
+            if not record.state.is_final:
+                record = replace(record, state=State.UNFINISHED)
+        else:
+            batch.append(self._put_run(closed(self._run, ending, now, detail)))
+        self._keeper.commit([*batch, self._put(record), *writes])
+        self.record, self._version = record, self._version + 1
+
+    # --- small parts
+
+    @property
+    def _record_key(self) -> str:
+        return self._task.interval.key
+
+    def _phase(self) -> str:
+        return _text(self.record.cursor, "phase") or "planning"
+
+    def _resumed_at(self) -> int | None:
+        return self.record.ranges_done + 1 if self.record.cursor is not None else None
+
+    def _put(self, record: IntervalRecord) -> Put:
+        return Put(
+            Kind.INTERVAL,
+            self._job.name,
+            self._record_key,
+            record.to_json(),
+            expect=self._version or ABSENT,
+            tag=record.tag,
+        )
+
+    def _put_run(self, run: RunRecord) -> Put:
+        key = run_key(self._record_key, run.number)
+        return Put(Kind.RUN, self._job.name, key, run.to_json(), tag=run.tag)
+
+    def _event(self, type_: str, **facts: Json) -> Append:
+        value = {"type": type_, **{k: v for k, v in facts.items() if v is not None}}
+        return Append(Kind.EVENT, self._job.name, self._record_key, value)
+
+    def report(self, outcome: Outcome) -> IntervalReport:
+        """How the interval stands, for the user."""
+        record, now = self.record, self._keeper.now()
+        return IntervalReport(
+            job=self._job.name,
+            interval=record.id,
+            scheduled_at=record.scheduled_at,
+            outcome=outcome,
+            trigger=self._task.trigger,
+            generation=self._keeper.fence.generation,
+            at=now,
+            runs=record.runs,
+            rerun=record.rerun,
+            ranges_done=record.ranges_done,
+            ranges_total=record.ranges_total or self._task.expected_ranges,
+            accounts=record.accounts,
+            changes={"grant": record.grant, "revoke": record.revoke, "update": record.update},
+            count=record.checksum.count if record.checksum else None,
+            checksum=str(record.checksum) if record.checksum else None,
+            seconds=self._runtime.clock.boot() - self._begun_boot,
+            due_seconds=(now - record.scheduled_at).total_seconds(),
+            max_attempts=self._job.max_attempts,
+        )
+
+
+def _holder_json(runtime: Runtime) -> JsonObject:
+    holder = runtime.host.holder()
+    return {"host": holder.host, "pid": holder.pid, "user": holder.user, "token": holder.token}
+
+
+def _text(value: JsonObject | None, name: str) -> str | None:
+    found = value.get(name) if value is not None else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,390 @@
+"""How one process holds a lease: the whole protocol, and why each part is as it is.
+
+Who decides
+    The store does, in one atomic step under its own clock. This module only *believes*,
+    for a bounded time, and asks again. A lease key has at most one live lease, and each
+    grant has a **generation** greater than any before, never reset: not by release, not by
+    expiry, not by a restart. A grant is for one run of one interval, named by a run id.
+
+The trust window
+    A holder believes in its lease until `sent + ttl - margin`, where `sent` is the
+    `CLOCK_BOOTTIME` reading *before* the request of the last successful acquire or renew
+    was sent. Counting from the answer would be wrong: the store counts from when it worked
+    on the request, which may be long before the answer comes. `CLOCK_BOOTTIME` counts the
+    time a machine sleeps, so a laptop that wakes does not take an old window for a fresh
+    one; the wall clock may be stepped as it likes. The margin (a sixth of the TTL) is what
+    is left for breaking off the work before the store could grant the lease to another.
+
+Renewal
+    A thread of its own, with a connection of its own, renews every fifth of the TTL. It
+    runs none of the work's code, so work that hangs or burns the processor cannot starve
+    it. A renewal that fails without a definite refusal is *unknown*: the lease is neither
+    kept nor lost, and the thread asks again, each time after half of what is left of the
+    window, so that one lost answer never loses a lease. A definite refusal (`FencedOut`)
+    is final.
+
+Progress
+    Renewal is a promise that something moves. When the progress counter has not moved for
+    `progress_deadline`, renewal stops, the work is broken off and the process ends: a hung
+    source must not keep everybody else away for ever.
+
+Fenced writes
+    Every write names generation, run id and a sequence number that grows within the
+    generation. A request whose answer was lost is sent again with the same number; the
+    store applies each number once.
+
+States of a holder, as this module sees them::
+
+                 acquire                     window over, no renewal succeeded
+      (none) ------------> TRUSTED ------------------------------------------+
+         ^                 |  ^  |                                           |
+         |        renewed  |  |  | no progress / FencedOut                   v
+         |                 +--+  +-------------------------------------> LAPSED
+         |  release             regrant: the next generation,               |
+         +-------- TRUSTED      same process, no release between            |
+                                                    broken off, or the process is ended
+
+What can go wrong, and what happens
+    killed              The next trigger finds a live lease whose holder is provably dead
+                        (`Host.is_dead`) and takes the next generation at once; on another
+                        host it waits for expiry.
+    stopped (SIGSTOP)   The lease expires and another takes the next generation. Woken, the
+                        old holder finds its window over; its next write, to the store or
+                        to a fencing target, is refused.
+    suspended, nobody   Woken, the window is over; one late renewal is tried first. It is
+    took over           accepted for an expired lease that nobody took, and work goes on.
+    lost answer         Of acquire: asked again with the same run id, the same grant comes
+                        back. Of renew: unknown, see above. Of commit: same number again.
+                        Of release: asked again; released is released.
+    store away          Work goes on until the window is over, then it is broken off:
+                        `StoreUnreachable`.
+    release too late    A release names generation and run; an old one changes nothing.
+    turned-away trigger The store counts triggers that found the lease busy with another
+                        interval. A release names the count its holder knew when it last
+                        decided, and is refused when there are more: decide again. So no
+                        trigger is lost between a holder's last look and its release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, TypeVar
+
+from .errors import FencedOut, LeaseBusy, LeaseLapsed, ReconcileError, StoreBusy, StoreUnreachable
+from .model import RunId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from .model import Fence, JsonObject, Lease, LeaseKey, Write
+    from .ports import Runtime, Store
+
+T = TypeVar("T")
+
+RENEWALS_PER_TTL = 5
+MARGIN_PER_TTL = 6
+RETRY_FLOOR = 0.05
+"""Seconds; below this, halving what is left of the window would spin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a job wants its lease kept."""
+
+    ttl: timedelta
+    progress_deadline: timedelta
+    detect_dead: bool = True
+
+    @property
+    def margin(self) -> float:
+        """Seconds by which trust ends before the lease does."""
+        return self.ttl.total_seconds() / MARGIN_PER_TTL
+
+    @property
+    def renew_every(self) -> float:
+        """Seconds between renewals."""
+        return self.ttl.total_seconds() / RENEWALS_PER_TTL
+
+
+class LeaseKeeper:
+    """Holds one lease key for this process, over as many grants as it takes.
+
+    Used by one thread; its own renewal thread runs from the first grant to `release` or
+    `abandon`. `break_off` is called from that thread when the lease is gone and must make
+    the working thread come back soon; if it does not, the process is ended.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        open_store: Callable[[], Store],
+        runtime: Runtime,
+        key: LeaseKey,
+        terms: Terms,
+    ) -> None:
+        self._store = store
+        self._open_store = open_store
+        self._runtime = runtime
+        self._key = key
+        self._terms = terms
+        self.break_off: Callable[[], None] = lambda: None
+        self._lock = Lock()
+        self._wake = Event()
+        self._gone = Event()
+        self._thread: Thread | None = None
+        self._lease: Lease | None = None
+        self._seq = 0
+        self._trusted_until = 0.0
+        self._store_now: datetime | None = None
+        self._store_now_boot = 0.0
+        self._progress = 0
+        self._progress_boot = 0.0
+        self._lapse: ReconcileError | None = None
+
+    # --- what is known
+
+    @property
+    def fence(self) -> Fence:
+        """The newest grant's fence."""
+        return self.lease.fence
+
+    @property
+    def lease(self) -> Lease:
+        """The newest grant as the store last answered."""
+        assert self._lease is not None, "acquire comes first"
+        return self._lease
+
+    @property
+    def stop_request(self) -> JsonObject | None:
+        """What `reconcile stop` asked for, as of the last renewal."""
+        return self.lease.stop
+
+    def now(self) -> datetime:
+        """The store's clock: its last answer, plus what has passed here since."""
+        with self._lock:
+            assert self._store_now is not None, "acquire comes first"
+            passed = self._runtime.clock.boot() - self._store_now_boot
+            return self._store_now + timedelta(seconds=passed)
+
+    def trusted_until(self) -> float:
+        """End of the trust window, a `CLOCK_BOOTTIME` reading in seconds."""
+        with self._lock:
+            return self._trusted_until
+
+    # --- getting and giving back
+
+    def acquire(self, interval: str, *, overlap: bool) -> Lease:
+        """Take the lease for an interval (its key).
+
+        Raises `LeaseBusy`, having noted the overlap where asked to. A holder that is
+        provably dead is replaced at once.
+        """
+        try:
+            lease = self._grant(interval, overlap=overlap)
+        except LeaseBusy as busy:
+            other = busy.lease
+            if not (self._terms.detect_dead and self._runtime.host.is_dead(other.holder)):
+                raise
+            lease = self._grant(interval, replaces=other.fence.run, overlap=overlap)
+        self._thread = Thread(target=self._keep, name="lease-renewal", daemon=True)
+        self._thread.start()
+        return lease
+
+    def regrant(self, interval: str, *, above: int = 0) -> Lease:
+        """Take the next generation without a release between: for the next interval, or to
+        get above a target's floor. Raises `FencedOut` when somebody else took it."""
+        try:
+            return self._grant(interval, replaces=self.fence.run, above=above)
+        except LeaseBusy as busy:
+            refusal = FencedOut(f"{self._key.job} is worked by {busy.lease.holder}")
+            raise self.fenced_out(refusal) from busy
+
+    def _grant(
+        self,
+        interval: str,
+        *,
+        replaces: RunId | None = None,
+        above: int = 0,
+        overlap: bool = False,
+    ) -> Lease:
+        run = RunId(self._runtime.entropy.token())
+        holder = self._runtime.host.holder()
+        # Until the first answer there is no window to stay in: one TTL is as long as it pays.
+        limit = self._runtime.clock.boot() + self._terms.ttl.total_seconds()
+
+        def ask() -> tuple[float, Lease]:
+            sent = self._runtime.clock.boot()
+            return sent, self._store.acquire(
+                self._key,
+                run,
+                holder,
+                self._terms.ttl,
+                interval=interval,
+                above=above,
+                replaces=replaces,
+                overlap=overlap,
+            )
+
+        sent, lease = self._insist(ask, limit)
+        with self._lock:
+            self._seq = 0
+            self._believe(sent, lease)
+            self._progress_boot = self._runtime.clock.boot()
+        return lease
+
+    def release(self, overlaps_seen: int | None) -> None:
+        """Give the lease back; renewal goes on until the store has said so.
+
+        Raises `OverlapIsNewer`: decide again, the lease is still held.
+        """
+        self._seq += 1
+        self._insist(
+            lambda: self._store.release(self.fence, self._seq, overlaps_seen),
+            self.trusted_until(),
+        )
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Stop renewing, and leave the lease to expire or to be found dead."""
+        self._gone.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout=self._terms.ttl.total_seconds())
+
+    # --- working under it
+
+    def progressed(self) -> None:
+        """Note that something moved, and check that the lease may still be trusted.
+
+        Raises what ended it: `FencedOut`, `LeaseLapsed` or `StoreUnreachable`.
+        """
+        with self._lock:
+            if self._lapse is not None:
+                raise self._lapse
+            self._progress += 1
+            self._progress_boot = self._runtime.clock.boot()
+            if self._progress_boot < self._trusted_until:
+                return
+        self._renew_late()
+
+    def _renew_late(self) -> None:
+        """The machine slept or this process was stopped: ask once before going on."""
+        sent = self._runtime.clock.boot()
+        try:
+            lease = self._store.renew(self.fence, self._progress)
+        except FencedOut as error:
+            raise self.fenced_out(error) from error
+        with self._lock:
+            self._believe(sent, lease)
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """One fenced batch, sent again with the same number until its answer is known.
+
+        Raises `FencedOut`, `WriteConflict`, and what `progressed` raises.
+        """
+        self.progressed()
+        self._seq += 1
+        try:
+            self._insist(
+                lambda: self._store.commit(self.fence, self._seq, writes),
+                self.trusted_until(),
+            )
+        except FencedOut as error:
+            raise self.fenced_out(error) from error
+
+    def fenced_out(self, error: FencedOut) -> FencedOut:
+        """The refusal, with the newer grant in it: the record is read once, then it is final."""
+        newer = self._store.lease(self._key)
+        if newer is not None and newer.fence == self.fence:
+            newer = None
+        final = FencedOut(str(error), newer=newer, hint=error.hint)
+        with self._lock:
+            self._lapse = self._lapse or final
+        return final
+
+    def _insist(self, ask: Callable[[], T], until: float) -> T:
+        """Ask until there is an answer, at most until a reading of `CLOCK_BOOTTIME`."""
+        while True:
+            try:
+                return ask()
+            except (StoreUnreachable, StoreBusy):
+                left = until - self._runtime.clock.boot()
+                if left <= RETRY_FLOOR:
+                    raise
+                self._runtime.clock.wait(max(RETRY_FLOOR, min(left / 2, 1.0)), self._gone)
+
+    def _believe(self, sent: float, lease: Lease) -> None:
+        self._lease = lease
+        self._trusted_until = sent + self._terms.ttl.total_seconds() - self._terms.margin
+        self._store_now = lease.expires_at - lease.ttl
+        self._store_now_boot = sent
+
+    # --- the renewal thread
+
+    def _keep(self) -> None:
+        store = None
+        try:
+            while not self._runtime.clock.wait(self._next_wait(), self._wake):
+                if self._gone.is_set():
+                    return
+                self._judge_progress()
+                if store is None:
+                    store = self._open_store()
+                self._renew(store)
+        except ReconcileError as error:
+            self._end(error)
+        finally:
+            if store is not None:
+                store.close()
+
+    def _next_wait(self) -> float:
+        now = self._runtime.clock.boot()
+        with self._lock:
+            window = self._trusted_until - now
+            deadline = self._progress_boot + self._terms.progress_deadline.total_seconds() - now
+        return max(RETRY_FLOOR, min(self._terms.renew_every, window / 2, deadline + RETRY_FLOOR))
+
+    def _judge_progress(self) -> None:
+        with self._lock:
+            still = self._runtime.clock.boot() - self._progress_boot
+        if still > self._terms.progress_deadline.total_seconds():
+            raise LeaseLapsed(
+                f"{self._key.job} made no progress for {still:.0f}s"
+                f" (progress_deadline {self._terms.progress_deadline.total_seconds():.0f}s)",
+                hint="the next trigger goes on from the last checkpoint; if one range really takes"
+                " that long, raise lease.progress_deadline or lower range_size",
+            )
+
+    def _renew(self, store: Store) -> None:
+        """One request. Unknown is neither kept nor lost, until the window is over."""
+        sent = self._runtime.clock.boot()
+        with self._lock:
+            fence, progress = self.fence, self._progress
+        try:
+            lease = store.renew(fence, progress)
+        except FencedOut:
+            with self._lock:
+                regranted = self.fence != fence
+            if regranted or self._gone.is_set():
+                return  # it was this process that went on to the next grant, or released
+            raise
+        except (StoreUnreachable, StoreBusy):
+            if self._runtime.clock.boot() >= self.trusted_until():
+                raise
+            return
+        with self._lock:
+            if self.fence == fence:
+                self._believe(sent, lease)
+
+    def _end(self, error: ReconcileError) -> None:
+        """Make the working thread stop; end the process where it does not."""
+        if isinstance(error, StoreBusy):
+            error = StoreUnreachable(str(error), hint=error.hint)
+        with self._lock:
+            self._lapse = self._lapse or error
+        self.break_off()
+        if not self._runtime.clock.wait(self._terms.margin / 2, self._gone):
+            self._runtime.host.abort(error)

@@ -1,0 +1,60 @@
+"""What the use cases are given: a configuration, a runtime, and how to open things."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from ..errors import UnknownJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from ..config import Config, Job
+    from ..ports import Runtime, Store, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One loaded configuration with everything that enters from outside."""
+
+    config: Config
+    runtime: Runtime
+    open_store: Callable[[], Store]
+    build_work: Callable[[Job], Work]
+
+    def job(self, name: str) -> Job:
+        """The job of that name; `UnknownJob` names the nearest one."""
+        job = self.config.jobs.get(name)
+        if job is not None:
+            return job
+        near = get_close_matches(name, self.config.jobs, n=1)
+        known = ", ".join(sorted(self.config.jobs)) or "none"
+        raise UnknownJob(
+            f"{self.config.path} has no job {name!r}",
+            hint=f"did you mean {near[0]}?" if near else f"jobs: {known}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """`reconcile run`. `interval` is an id, `latest` or `oldest`."""
+
+    job: str
+    interval: str | None = None
+    dry_run: bool = False
+    max_runtime: timedelta | None = None
+    actor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRequest:
+    """`reconcile resume`. No job: all that have something unfinished."""
+
+    job: str | None = None
+    interval: str | None = None
+    approve: str | None = None
+    actor: str = ""
+    reason: str = ""

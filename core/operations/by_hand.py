@@ -1,0 +1,127 @@
+"""What operators do by hand, signed on the interval's own trail: `resume` and approval."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..errors import LeaseBusy, UsageError
+from ..events import RunReport
+from ..model import Actor, Append, Kind, LeaseKey, Outcome, Put, State, Trigger
+from ..records import GuardReport, to_text
+from .look import find_instant, look, open_records, read_interval, report_of
+from .trigger import Visit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from ..config import Job
+    from ..model import JsonObject
+    from ..ports import Store
+    from ..records import IntervalRecord
+    from .application import Application, ResumeRequest
+
+
+def resume(app: Application, request: ResumeRequest) -> Sequence[RunReport]:
+    """`reconcile resume`: finish what was begun; a report for each job that had something.
+
+    Never starts a new interval. Raises `UnknownJob`, `UsageError`, `LeaseBusy` (an interval
+    that is being worked cannot be approved) and errors of the store.
+    """
+    names = [request.job] if request.job is not None else sorted(app.config.jobs)
+    reports = []
+    with closing(app.open_store()) as store:
+        for name in names:
+            report = _resume_job(app, store, app.job(name), request)
+            if report.outcome is not Outcome.NOTHING_DUE or request.job is not None:
+                reports.append(report)
+    return reports
+
+
+def _resume_job(app: Application, store: Store, job: Job, request: ResumeRequest) -> RunReport:
+    visit = Visit(app=app, job=job, store=store, facts=store.facts(), trigger=Trigger.RESUME)
+    now = visit.facts.now
+    visit.actor = Actor(request.actor, request.reason, now)
+    if request.interval is None:
+        if request.approve is not None:
+            raise UsageError(
+                "--approve needs the interval whose changes are approved",
+                hint=f"see which waits: reconcile status {job.name}",
+            )
+        visit.only = [
+            record.scheduled_at
+            for record, _ in open_records(store, job.name)
+            if record.runs and record.scheduled_at <= now
+        ]
+        return visit.run() if visit.only else RunReport(job.name, Outcome.NOTHING_DUE, now)
+    seen = look(store, job, now)
+    instant = find_instant(store, seen, job.name, request.interval)
+    refusal = _prepare(store, job, instant, request, visit.actor)
+    if refusal is not None:
+        return refusal
+    visit.only = [instant]
+    return visit.run()
+
+
+def _prepare(
+    store: Store, job: Job, instant: datetime, request: ResumeRequest, actor: Actor
+) -> RunReport | None:
+    """Reopen a failed interval, or approve what it waits for; a report where neither can be."""
+    record, version = read_interval(store, job.name, instant)
+    if record is None or (not record.runs and not record.state.is_final):
+        raise UsageError(
+            f"{job.name} {request.interval} was not begun: there is nothing to resume",
+            hint=f"begin it: reconcile run {job.name} --interval {request.interval}",
+        )
+    if record.state in (State.COMPLETED, State.SKIPPED):
+        report = report_of(job, record, actor.at)
+        return RunReport(job.name, report.outcome, actor.at, [report])
+    lease = store.lease(LeaseKey(job.name))
+    interval = record.interval(job.name)
+    signed = {"actor": actor.name, "reason": actor.reason}
+    if request.approve is not None:
+        if lease is not None and lease.live and lease.interval == interval.key:
+            raise LeaseBusy(lease)
+        waiting = record.waiting or {}
+        if waiting.get("hash") != request.approve:
+            return _not_that_plan(job, record, request.approve, actor.at)
+        event: JsonObject = {"type": "approved", "hash": request.approve, **signed}
+        approval = {"hash": request.approve, **signed, "at": to_text(actor.at)}
+        record = replace(record, approval=approval, repair_owner=actor.name)
+    elif record.state is State.FAILED:
+        event = {"type": "reopened", "was": record.reason, **signed}
+        record = replace(
+            record,
+            state=State.UNFINISHED,
+            reason=None,
+            attempts=0,
+            kills=0,
+            repair_owner=actor.name,
+        )
+    else:
+        return None
+    put = Put(
+        Kind.INTERVAL, job.name, interval.key, record.to_json(), expect=version, tag=record.tag
+    )
+    store.note([put, Append(Kind.EVENT, job.name, interval.key, event)])
+    return None
+
+
+def _not_that_plan(job: Job, record: IntervalRecord, approved: str, at: datetime) -> RunReport:
+    """Somebody approved other changes than those that wait now."""
+    if record.waiting is None:
+        raise UsageError(
+            f"{job.name} {record.id} waits for no approval",
+            hint=f"see how it stands: reconcile status {job.name} {record.id}",
+        )
+    guard = GuardReport.from_json(record.waiting)
+    report = replace(
+        report_of(job, record, at),
+        outcome=Outcome.NEEDS_APPROVAL,
+        guard=guard,
+        known_before=False,
+        refused_hash=approved,
+    )
+    return RunReport(job.name, Outcome.NEEDS_APPROVAL, at, [report], guard=guard)

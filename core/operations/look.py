@@ -1,0 +1,183 @@
+"""One look at a job: its records, what is decided from them, and how each interval stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from .. import planning
+from ..errors import FailedBefore, ReconcileError, UsageError
+from ..events import IntervalReport
+from ..model import ABSENT, Kind, Outcome, State, Trigger, instant_key
+from ..records import OPEN, GuardReport, IntervalRecord, JobRecord, from_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from datetime import datetime
+
+    from ..config import Job
+    from ..planning import Decision, Due, Waiting
+    from ..ports import Store
+    from ..schedule import Schedule
+    from .application import Application
+
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A job at one instant of the store's clock. `changed`: its own record must be written."""
+
+    now: datetime
+    job: JobRecord
+    version: int
+    changed: bool
+    schedule: Schedule | None
+    decision: Decision
+
+
+def look(store: Store, job: Job, now: datetime, tried: Collection[str] = ()) -> Look:
+    """Read a job's records and decide what is due."""
+    found = store.get(Kind.JOB, job.name, "")
+    before = JobRecord.from_json(found.value) if found is not None else None
+    record = planning.seen(job, before, now)
+    schedule = planning.schedule_of(record)
+    floor = planning.floor(record, now)
+    decision = planning.decide(
+        job, schedule, floor, _records(store, job.name, floor), now, tried=tried
+    )
+    return Look(
+        now=now,
+        job=record,
+        version=found.version if found is not None else ABSENT,
+        changed=record != before,
+        schedule=schedule,
+        decision=decision,
+    )
+
+
+def _records(store: Store, job: str, floor: datetime) -> Iterator[tuple[IntervalRecord, int]]:
+    """What `decide` asks for: the open ones however old, then all from the floor on."""
+    edge = instant_key(floor - timedelta(seconds=1))
+    yield from _pages(store, job, after="", before=edge, tag=OPEN)
+    yield from _pages(store, job, after=edge, before="", tag="")
+
+
+def _pages(
+    store: Store, job: str, *, after: str, before: str, tag: str
+) -> Iterator[tuple[IntervalRecord, int]]:
+    while True:
+        page = store.scan(Kind.INTERVAL, job, after=after, before=before, tag=tag, limit=PAGE)
+        for found in page:
+            yield IntervalRecord.from_json(found.value), found.version
+        if len(page) < PAGE:
+            return
+        after = page[-1].key
+
+
+def open_records(store: Store, job: str) -> Iterator[tuple[IntervalRecord, int]]:
+    """All intervals without a final state, oldest first."""
+    return _pages(store, job, after="", before="", tag=OPEN)
+
+
+def read_interval(store: Store, job: str, instant: datetime) -> tuple[IntervalRecord | None, int]:
+    """An interval's record with its version, (None, 0) where it has none."""
+    found = store.get(Kind.INTERVAL, job, instant_key(instant))
+    if found is None:
+        return None, ABSENT
+    return IntervalRecord.from_json(found.value), found.version
+
+
+def find_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
+    """The instant that a user's INTERVAL means. `UsageError` where there is none."""
+    if text == "latest":
+        newest = store.scan(Kind.INTERVAL, job, limit=1, newest_first=True)
+        scheduled = (
+            seen.schedule.latest_until(seen.now, seen.job.horizon_at) if seen.schedule else None
+        )
+        known = [IntervalRecord.from_json(r.value).scheduled_at for r in newest]
+        if scheduled is not None:
+            known.append(scheduled)
+        if known:
+            return max(known)
+    elif text == "oldest":
+        instants = [record.scheduled_at for record, _ in open_records(store, job)][:1]
+        instants += [due.interval.scheduled_at for due in seen.decision.due]
+        if instants:
+            return min(instants)
+    elif seen.schedule is not None:
+        return seen.schedule.parse_id(text)
+    raise UsageError(
+        f"{job} has no interval {text}",
+        hint=f"see which there are: reconcile status {job}",
+    )
+
+
+def due_again(app: Application, job: Job, waiting: Waiting) -> bool:
+    """Whether a guard that stopped an interval would see another source or other settings."""
+    if waiting.why != "approval" or waiting.record.waiting is None:
+        return False
+    work = app.build_work(job)
+    try:
+        return not work.still_waits(waiting.interval, waiting.record.waiting)
+    except ReconcileError:
+        return False  # what cannot be read now is no reason to try again
+    finally:
+        work.close()
+
+
+def waiting_report(job: Job, waiting: Waiting, now: datetime) -> IntervalReport:
+    """How an interval stands that no trigger may touch yet."""
+    report = report_of(job, waiting.record, now)
+    if waiting.why == "approval" and waiting.record.waiting is not None:
+        guard = GuardReport.from_json(waiting.record.waiting)
+        return replace(report, outcome=Outcome.NEEDS_APPROVAL, guard=guard, known_before=True)
+    failure = waiting.record.failure or {}
+    return replace(
+        report,
+        outcome=Outcome.FAILED,
+        error=FailedBefore(str(failure.get("text", ""))),
+        retry_at=waiting.until,
+        attempt=waiting.record.attempts,
+        known_before=True,
+    )
+
+
+def report_of(job: Job, record: IntervalRecord, now: datetime) -> IntervalReport:
+    """How an interval stands by its record alone."""
+    outcomes = {
+        State.COMPLETED: Outcome.COMPLETED,
+        State.SKIPPED: Outcome.INCOMPLETE,
+        State.FAILED: Outcome.INCOMPLETE,
+    }
+    return IntervalReport(
+        job=job.name,
+        interval=record.id,
+        scheduled_at=record.scheduled_at,
+        outcome=outcomes.get(record.state, Outcome.FAILED),
+        trigger=record.trigger or Trigger.SCHEDULE,
+        generation=0,
+        at=now,
+        runs=record.runs,
+        rerun=record.rerun,
+        ranges_done=record.ranges_done,
+        ranges_total=record.ranges_total,
+        accounts=record.accounts,
+        changes={"grant": record.grant, "revoke": record.revoke, "update": record.update},
+        count=record.checksum.count if record.checksum else None,
+        checksum=str(record.checksum) if record.checksum else None,
+        max_attempts=job.max_attempts,
+        known_before=True,
+    )
+
+
+def failed_at(record: IntervalRecord) -> datetime | None:
+    """When the last run failed."""
+    at = (record.failure or {}).get("at")
+    return from_text(at) if isinstance(at, str) else None
+
+
+def new_record(due: Due) -> IntervalRecord:
+    """The record an interval begins with."""
+    return due.record or IntervalRecord(id=due.interval.id, scheduled_at=due.interval.scheduled_at)

@@ -1,0 +1,328 @@
+"""What a trigger does: decide, take the lease, decide again, work, decide again, release.
+
+There is no daemon and no next-run pointer. A knock that finds nothing to do writes nothing
+and takes no lease. One that finds the lease busy leaves a note in the same step, so that
+the holder looks again before it lets go.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .. import planning
+from ..config import TTL_ONE_HOST
+from ..engine import Engine
+from ..errors import LeaseBusy, OverlapIsNewer, StoreBusy, StoreUnreachable, UsageError
+from ..events import DryRun, IntervalReport, RunReport
+from ..journal import Assignment
+from ..leasing import LeaseKeeper, Terms
+from ..model import ABSENT, Append, Kind, LeaseKey, Outcome, Put, State, Trigger, instant_key
+from ..records import IntervalRecord
+from .look import (
+    Look,
+    due_again,
+    find_instant,
+    look,
+    new_record,
+    read_interval,
+    report_of,
+    waiting_report,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    from ..config import Job
+    from ..model import Actor, JsonObject, Lease, StoreFacts, Write
+    from ..planning import Due
+    from ..ports import Store
+    from .application import Application, RunRequest
+
+PREVIEW = 4
+"""So many changes does a dry run show."""
+
+GOING_ON = (Outcome.COMPLETED, Outcome.NEEDS_APPROVAL, Outcome.FAILED, Outcome.INCOMPLETE)
+"""Outcomes of one interval after which a trigger may take another."""
+
+
+def run(app: Application, request: RunRequest) -> RunReport:
+    """`reconcile run JOB`: work what is due, or the one interval asked for.
+
+    Raises `UnknownJob`, `UsageError` and errors of the store; everything else is in the
+    report.
+    """
+    job = app.job(request.job)
+    with closing(app.open_store()) as store:
+        visit = Visit(
+            app=app,
+            job=job,
+            store=store,
+            facts=store.facts(),
+            trigger=Trigger.MANUAL if request.interval else Trigger.SCHEDULE,
+            dry_run=request.dry_run,
+            max_runtime=_shorter(job.max_runtime, request.max_runtime),
+        )
+        if request.interval is None:
+            return visit.run()
+        seen = look(store, job, visit.facts.now)
+        instant = find_instant(store, seen, job.name, request.interval)
+        if instant > visit.facts.now:
+            raise UsageError(
+                f"{job.name} {request.interval} lies in the future",
+                hint=f"the newest interval is: reconcile run {job.name} --interval latest",
+            )
+        record, _ = read_interval(store, job.name, instant)
+        if record is not None and record.state.is_final and not request.dry_run:
+            report = report_of(job, record, visit.facts.now)
+            return RunReport(job.name, report.outcome, visit.facts.now, [report])
+        visit.only = [instant]
+        return visit.run()
+
+
+def _shorter(one: timedelta | None, other: timedelta | None) -> timedelta | None:
+    given = [d for d in (one, other) if d is not None]
+    return min(given) if given else None
+
+
+@dataclass(slots=True)
+class Visit:
+    """One trigger's stay at one job. With `only`, just those instants are worked."""
+
+    app: Application
+    job: Job
+    store: Store
+    facts: StoreFacts
+    trigger: Trigger
+    actor: Actor | None = None
+    dry_run: bool = False
+    max_runtime: timedelta | None = None
+    only: Sequence[datetime] | None = None
+    _preview: DryRun | None = None
+
+    def run(self) -> RunReport:
+        """Decide, and where there is something to do, do it under the lease."""
+        clock = self.app.runtime.clock
+        until = None
+        if self.max_runtime is not None:
+            until = clock.boot() + self.max_runtime.total_seconds()
+        seen = look(self.store, self.job, self.facts.now)
+        due = self._due(seen, set())
+        self.app.runtime.reached("due_computed")
+        if not (due or ((seen.decision.skips or seen.changed) and not self.dry_run)):
+            return self._report(seen, [])
+        keeper = LeaseKeeper(
+            self.store,
+            self.app.open_store,
+            self.app.runtime,
+            LeaseKey(self.job.name),
+            self._terms(),
+        )
+        try:
+            try:
+                keeper.acquire(due[0].interval.key if due else "", overlap=bool(due))
+            except LeaseBusy as busy:
+                return self._busy(busy.lease, due[0] if due else None)
+            self.app.runtime.reached("lease_acquired")
+            return self._work_through(keeper, until)
+        finally:
+            keeper.abandon()
+
+    def _terms(self) -> Terms:
+        lease = self.job.lease
+        ttl = lease.ttl or self.facts.default_ttl or TTL_ONE_HOST
+        return Terms(ttl, lease.progress_deadline, lease.detect_dead)
+
+    def _due(self, seen: Look, tried: set[str]) -> list[Due]:
+        """What this trigger may take, in order of work."""
+        if self.only is None:
+            again = [
+                planning.Due(w.interval, w.record, w.version)
+                for w in seen.decision.waiting
+                if w.interval.key not in tried and due_again(self.app, self.job, w)
+            ]
+            return [*again, *seen.decision.due]
+        due = []
+        for instant in self.only:
+            if instant_key(instant) in tried:
+                continue
+            record, version = read_interval(self.store, self.job.name, instant)
+            if record is not None and record.state.is_final and not self.dry_run:
+                continue
+            if record is not None:
+                interval = record.interval(self.job.name)
+            else:
+                assert seen.schedule is not None, "an instant was found on the schedule"
+                interval = seen.schedule.interval(self.job.name, instant)
+            due.append(planning.Due(interval, record, version))
+        return due
+
+    # --- under the lease
+
+    def _work_through(self, keeper: LeaseKeeper, until: float | None) -> RunReport:
+        tried: set[str] = set()
+        reports: list[IntervalReport] = []
+        while True:
+            lease = self.store.lease(LeaseKey(self.job.name))
+            overlaps = lease.overlaps if lease is not None else 0
+            seen = look(self.store, self.job, keeper.now(), tried)
+            due = self._due(seen, tried)
+            self.app.runtime.reached("decided")
+            if not self.dry_run:
+                self._write_decisions(keeper, seen)
+            may_go_on = self._may_go_on(reports, until)
+            if due and may_go_on:
+                reports.append(self._work(keeper, due[0], until))
+                tried.add(due[0].interval.key)
+                if reports[-1].outcome in (Outcome.FENCED_OUT,) or not self._holds(reports[-1]):
+                    return self._report(seen, reports)
+                continue
+            try:
+                keeper.release(overlaps if may_go_on and self.only is None else None)
+            except OverlapIsNewer:
+                continue
+            except (StoreUnreachable, StoreBusy):
+                pass  # the work is done and recorded; the lease is found dead, or expires
+            self.app.runtime.reached("released")
+            return self._report(seen, reports)
+
+    @staticmethod
+    def _holds(report: IntervalReport) -> bool:
+        """Whether the lease may still be used after an interval ended that way."""
+        return report.error is None or report.error.name not in ("lease_lapsed", "write_conflict")
+
+    def _may_go_on(self, reports: Sequence[IntervalReport], until: float | None) -> bool:
+        """Whether this trigger may take another interval."""
+        limit = 1 if self.dry_run else self.job.max_intervals
+        if reports and reports[-1].outcome not in GOING_ON:
+            return False
+        if limit is not None and len(reports) >= limit:
+            return False
+        if self.app.runtime.stop.reason is not None:
+            return False
+        return until is None or self.app.runtime.clock.boot() < until
+
+    def _work(self, keeper: LeaseKeeper, due: Due, until: float | None) -> IntervalReport:
+        if keeper.lease.interval != due.interval.key:
+            keeper.regrant(due.interval.key)
+        work = self.app.build_work(self.job)
+        try:
+            task = Assignment(
+                job=self.job,
+                interval=due.interval,
+                record=new_record(due),
+                version=due.version,
+                trigger=self.trigger,
+                actor=self.actor,
+                dry_run=self.dry_run,
+                expected_ranges=self._last_ranges(due),
+            )
+            engine = Engine(self.store, self.facts.id, keeper, self.app.runtime, work, task, until)
+            report = engine.work()
+            if self.dry_run:
+                self._preview = work.preview(self.store, due.interval, PREVIEW)
+        finally:
+            work.close()
+        if report.outcome is Outcome.FAILED and report.retry_at is None:
+            record, _ = read_interval(self.store, self.job.name, due.interval.scheduled_at)
+            if record is not None and not record.state.is_final:
+                report = replace(report, retry_at=planning.retry_at(self.job, record))
+        self.app.runtime.report(report)
+        return report
+
+    def _last_ranges(self, due: Due) -> int | None:
+        newest = self.store.scan(
+            Kind.INTERVAL, self.job.name, before=due.interval.key, limit=5, newest_first=True
+        )
+        for found in newest:
+            record = IntervalRecord.from_json(found.value)
+            if record.state is State.COMPLETED:
+                return record.ranges_total
+        return None
+
+    def _write_decisions(self, keeper: LeaseKeeper, seen: Look) -> None:
+        """Record what was decided besides the work: the job as first seen, and every skip."""
+        job = self.job.name
+        writes: list[Write] = []
+        for skip in seen.decision.skips:
+            base = skip.record or IntervalRecord(
+                id=skip.interval.id, scheduled_at=skip.interval.scheduled_at
+            )
+            record = replace(
+                base,
+                state=State.SKIPPED,
+                reason=skip.reason,
+                span=skip.span,
+                until_at=skip.until.scheduled_at if skip.until else None,
+            )
+            key = skip.interval.key
+            expect = skip.version or ABSENT
+            writes.append(Put(Kind.INTERVAL, job, key, record.to_json(), expect, record.tag))
+            event: JsonObject = {"type": "skipped", "reason": skip.reason, "span": skip.span}
+            writes.append(Append(Kind.EVENT, job, key, event))
+        if seen.changed or writes:
+            record_of_job = replace(seen.job, settled_at=seen.decision.settled)
+            expect = seen.version or ABSENT
+            writes.append(Put(Kind.JOB, job, "", record_of_job.to_json(), expect))
+            keeper.commit(writes)
+
+    # --- what to say
+
+    def _busy(self, lease: Lease, due: Due | None) -> RunReport:
+        found = self.store.get(Kind.INTERVAL, self.job.name, lease.interval)
+        record = IntervalRecord.from_json(found.value) if found is not None else None
+        waits = due is not None and due.interval.key != lease.interval
+        now = self.facts.now
+        return RunReport(
+            job=self.job.name,
+            outcome=Outcome.BUSY,
+            at=now,
+            lease=lease,
+            lease_interval=record.id if record is not None else None,
+            lease_ranges=(record.ranges_done, record.ranges_total) if record is not None else None,
+            waiting=due.interval.id if due is not None and waits else None,
+            waiting_seconds=(
+                (now - due.interval.scheduled_at).total_seconds() if due is not None else 0.0
+            ),
+        )
+
+    def _report(self, seen: Look, reports: Sequence[IntervalReport]) -> RunReport:
+        """All that was worked, all that waits, and what decides the outcome: the oldest
+        interval that did not complete."""
+        tried = {instant_key(r.scheduled_at) for r in reports}
+        waiting = [
+            waiting_report(self.job, w, seen.now)
+            for w in seen.decision.waiting
+            if self.only is None and w.interval.key not in tried
+        ]
+        every = [*reports, *waiting]
+        short = [r for r in every if r.outcome is not Outcome.COMPLETED]
+        if short:
+            outcome = min(short, key=lambda r: r.scheduled_at).outcome
+        else:
+            outcome = Outcome.COMPLETED if every else Outcome.NOTHING_DUE
+        last = self._last_completed()
+        following = seen.decision.next_due
+        return RunReport(
+            job=self.job.name,
+            outcome=outcome,
+            at=seen.now,
+            intervals=every,
+            next_due=following.scheduled_at if following else None,
+            next_interval=following.id if following else None,
+            last_interval=last.id if last else None,
+            last_completed_at=last.completed_at if last else None,
+            new=last is None and not every,
+            dry_run=self._preview,
+            guard=next((r.guard for r in every if r.guard is not None), None),
+        )
+
+    def _last_completed(self) -> IntervalRecord | None:
+        newest = self.store.scan(Kind.INTERVAL, self.job.name, limit=20, newest_first=True)
+        for found in newest:
+            record = IntervalRecord.from_json(found.value)
+            if record.state is State.COMPLETED:
+                return record
+        return None

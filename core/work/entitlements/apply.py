@@ -1,0 +1,209 @@
+"""Applying a plan: every range that differs is one transaction of the target.
+
+The transaction checks the fence, applies each change only where the row still is as it was
+compared, re-reads the range and commits it with its marker, or not at all. Where somebody
+else wrote meanwhile the range is compared again, and what is new in it passes the guards
+again; an account that keeps changing is left alone after `TRIES` comparisons. A range whose
+marker stands was committed by a run that did not live to tell the store; it is not applied
+again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...errors import ChangedMeanwhile, TargetUnusable
+from ...events import Progress
+from ...model import Kind, PlanId, Put
+from ...ports import Step
+from ...records import RangeRecord, range_key
+from ...rows import Action, KeySpan, RangeChanges
+from .compare import compare, unpack
+from .judge import Totals, judge_counts
+from .plan import APPLYING
+from .ranges import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ...config import EntitlementsConfig
+    from ...ports import Committed, Reading, Target, WorkOrder
+    from ...records import PlanRecord
+    from ...rows import Change, Row, Schema
+
+TRIES = 5
+PAGE = 200
+CONFLICT = "somebody else keeps changing it"
+
+
+class GuardTripped(Exception):
+    """A range that changed since it was planned would now revoke more than allowed."""
+
+
+@dataclass(slots=True)
+class Applier:
+    """Applies one complete plan that the guards let pass."""
+
+    order: WorkOrder
+    config: EntitlementsConfig
+    reading: Reading
+    target: Target
+    schema: Schema
+    plan: PlanRecord
+    totals: Totals
+    approved: bool
+
+    def steps(self, done: int) -> Iterator[Step]:
+        """Apply the differing ranges after number `done`, a step each.
+
+        Raises `GuardTripped`: plan anew, and let the guards look at the whole again.
+        """
+        record = self.order.record
+        counts = {"grant": record.grant, "revoke": record.revoke, "update": record.update}
+        for found in self._ranges(done):
+            self.order.progressed()
+            committed, found = self._commit(found)
+            self.order.reached("range_committed")
+            for action in Action:
+                counts[action] += committed.changes[action]
+            yield self._step(found, counts)
+
+    def _ranges(self, done: int) -> Iterator[RangeRecord]:
+        job, plan = self.order.interval.job, self.plan.id
+        after = range_key(plan, done)
+        while True:
+            page = self.order.records.scan(
+                Kind.RANGE, job, prefix=f"{plan}/", after=after, limit=PAGE
+            )
+            for record in page:
+                found = RangeRecord.from_json(record.value)
+                if found.differs:
+                    yield found
+            if len(page) < PAGE:
+                return
+            after = page[-1].key
+
+    def _commit(self, found: RangeRecord) -> tuple[Committed, RangeRecord]:
+        """Commit one range, comparing it again as often as somebody else changes it."""
+        planned = self._planned(found.number)
+        changes: Sequence[Change] = planned
+        tries: Counter[str] = Counter()
+        while True:
+            part = self._part(found, changes)
+            try:
+                committed = self.target.commit(self.order.fence, part, self.order.trusted_until())
+            except ChangedMeanwhile as error:
+                self.order.progressed()
+                tries.update(error.accounts)
+                if sum(tries.values()) > TRIES * (found.accounts + TRIES):
+                    raise TargetUnusable(
+                        f"range {found.number} of the target keeps changing while it is applied",
+                        hint="find out who else writes to the table; the next run tries again",
+                    ) from error
+                stubborn = {a: CONFLICT for a, n in tries.items() if n >= TRIES}
+                found, changes = self._compare_again(found, stubborn)
+                self._judge_again(planned, changes)
+            else:
+                applied = replace(found, applied=committed.checksum, run_id=self.order.fence.run)
+                return committed, applied
+
+    def _planned(self, number: int) -> list[Change]:
+        record = self.order.records.get(
+            Kind.CHANGES, self.order.interval.job, range_key(self.plan.id, number)
+        )
+        assert record is not None
+        assert record.blob is not None, "planned changes are dropped at completion only"
+        return unpack(record.blob)
+
+    def _part(self, found: RangeRecord, changes: Sequence[Change]) -> RangeChanges:
+        return RangeChanges(
+            job=self.order.interval.job,
+            interval=self.order.interval.id,
+            rerun=self.order.record.rerun,
+            plan=PlanId(self.plan.id),
+            number=found.number,
+            span=KeySpan(found.lower, found.upper),
+            changes=changes,
+            expected=found.expected,
+        )
+
+    def _compare_again(
+        self, found: RangeRecord, stubborn: dict[str, str]
+    ) -> tuple[RangeRecord, Sequence[Change]]:
+        span = KeySpan(found.lower, found.upper)
+        rows, bad = self._source_rows(found)
+        observed = self.target.lines(span)
+        difference = compare(rows, observed, self.schema, bad | stubborn)
+        again = replace(
+            found,
+            desired=difference.desired,
+            observed=difference.observed,
+            grant=difference.count(Action.GRANT),
+            revoke=difference.count(Action.REVOKE),
+            update=difference.count(Action.UPDATE),
+            quarantined=difference.quarantined or None,
+            left=difference.left,
+        )
+        return again, difference.changes
+
+    def _source_rows(self, found: RangeRecord) -> tuple[list[Row], dict[str, str]]:
+        """The source's rows of one range, read again."""
+        pages = self.reading.pages(found.lower, found.resume)
+        rows: list[Row] = []
+        bad: dict[str, str] = {}
+        upper = None if found.upper is None else self.schema.sort_value(found.upper)
+        for part in cut(pages, self.plan.range_size, self.schema, after=found.lower):
+            inside = [
+                row
+                for row in part.rows
+                if upper is None or self.schema.sort_value(row[0] or "") <= upper
+            ]
+            rows += inside
+            bad |= {
+                a: why
+                for a, why in part.bad.items()
+                if upper is None or self.schema.sort_value(a) <= upper
+            }
+            if len(inside) < len(part.rows) or part.span.upper == found.upper:
+                break
+        return rows, bad
+
+    def _judge_again(self, planned: Sequence[Change], changes: Sequence[Change]) -> None:
+        """What is new in a range is judged on top of the plan; alone, if that was approved."""
+        known = set(planned)
+        new = [change for change in changes if change not in known]
+        revoke = sum(change.action is Action.REVOKE for change in new)
+        update = sum(change.action is Action.UPDATE for change in new)
+        if not self.approved:
+            revoke += self.totals.revoke
+            update += self.totals.update
+        if judge_counts(self.config.guards, Totals(revoke, update, self.totals.base)) is not None:
+            raise GuardTripped
+
+    def _step(self, found: RangeRecord, counts: dict[str, int]) -> Step:
+        job = self.order.interval.job
+        report = Progress(
+            job=job,
+            interval=self.order.interval.id,
+            phase=APPLYING,
+            range=found.number,
+            total=self.plan.ranges,
+            exact=True,
+            accounts=min(found.number * self.plan.range_size, self.plan.accounts),
+            grant=counts["grant"],
+            revoke=counts["revoke"],
+            update=counts["update"],
+        )
+        return Step(
+            cursor={
+                "phase": APPLYING,
+                "plan": self.plan.id,
+                "range": found.number,
+                "upper": found.upper,
+            },
+            writes=[Put(Kind.RANGE, job, range_key(self.plan.id, found.number), found.to_json())],
+            show={**counts, "ranges_done": found.number, "committed": found.number},
+            report=report,
+        )

@@ -1,0 +1,162 @@
+"""The planning pass: read both sides once, range by range, and write nothing to the target.
+
+Each range is one checkpoint of the store: its bounds, counts and sums, the planned changes
+(compressed), and the plan's totals so far. A plan killed after range 17 goes on at range
+18; the source is read again from where range 18 begins. The last range's checkpoint also
+says that the plan is complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...events import Progress
+from ...model import Kind, Put
+from ...ports import Step
+from ...records import PlanRecord, RangeRecord, range_key
+from ...rows import Action
+from .compare import compare, pack
+from .ranges import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from ...config import EntitlementsConfig
+    from ...model import Json, JsonObject, Write
+    from ...ports import Reading, Target, WorkOrder
+    from ...rows import Schema
+    from .compare import Difference
+    from .ranges import SourceRange
+
+PLANNING = "planning"
+APPLYING = "applying"
+
+
+@dataclass(slots=True)
+class Planner:
+    """Makes or goes on with one plan."""
+
+    order: WorkOrder
+    config: EntitlementsConfig
+    reading: Reading
+    target: Target
+    schema: Schema
+
+    def new_plan(self) -> PlanRecord:
+        """An empty plan for the truth that `reading` tells."""
+        record = self.order.record
+        return PlanRecord(
+            id=self.order.new_id(),
+            interval=self.order.interval.key,
+            rerun=record.rerun,
+            fingerprint=self.reading.fingerprint,
+            range_size=self.config.range_size,
+            begun_at=self.order.now(),
+            missing=list(self.config.guards.must_contain),
+            applied_revoke=record.revoke,
+            applied_update=record.update,
+        )
+
+    def steps(
+        self, plan: PlanRecord, after: str | None, resume: Json
+    ) -> Generator[Step, None, PlanRecord]:
+        """Plan the ranges above `after`, a step each; returns the complete plan."""
+        pages = self.reading.pages(after, resume)
+        begins = resume
+        for part in cut(pages, plan.range_size, self.schema, after=after, number=plan.ranges + 1):
+            self.order.progressed()
+            observed = self.target.lines(part.span)
+            difference = compare(part.rows, observed, self.schema, part.bad)
+            self.order.progressed()
+            found = _range_record(part, difference, begins)
+            plan = _add(plan, found, difference, part)
+            begins = part.resume
+            self.order.reached("range_planned")
+            yield self._step(plan, found, difference, part)
+        return plan
+
+    def _step(
+        self, plan: PlanRecord, found: RangeRecord, difference: Difference, part: SourceRange
+    ) -> Step:
+        job = self.order.interval.job
+        key = range_key(plan.id, found.number)
+        writes: list[Write] = [
+            Put(Kind.PLAN, job, plan.id, plan.to_json(), tag="dry" if self.order.dry_run else ""),
+            Put(Kind.RANGE, job, key, found.to_json()),
+        ]
+        if difference.changes:
+            losing: JsonObject = {"losing": sorted(difference.losing)}
+            writes.append(Put(Kind.CHANGES, job, key, losing, blob=pack(difference.changes)))
+        show: dict[str, Json] = {"accounts": plan.accounts, "ranges_done": plan.ranges}
+        if plan.complete:
+            cursor: JsonObject = {"phase": APPLYING, "plan": plan.id, "range": 0}
+            show |= {"ranges_done": 0, "ranges_total": plan.ranges}
+            show["source_rows"] = plan.desired.count
+            if self.order.record.base is None:
+                show["base"] = plan.observed.count
+        else:
+            cursor = {
+                "phase": PLANNING,
+                "plan": plan.id,
+                "range": plan.ranges,
+                "upper": part.span.upper,
+                "resume": part.resume,
+            }
+        report = Progress(
+            job=job,
+            interval=self.order.interval.id,
+            phase=PLANNING,
+            range=plan.ranges,
+            total=plan.ranges if plan.complete else None,
+            exact=plan.complete,
+            accounts=plan.accounts,
+            grant=plan.grant,
+            revoke=plan.revoke,
+            update=plan.update,
+        )
+        return Step(cursor, writes, show, report)
+
+
+def _range_record(part: SourceRange, difference: Difference, begins: Json) -> RangeRecord:
+    return RangeRecord(
+        number=part.number,
+        desired=difference.desired,
+        observed=difference.observed,
+        lower=part.span.lower,
+        upper=part.span.upper,
+        accounts=part.accounts,
+        grant=difference.count(Action.GRANT),
+        revoke=difference.count(Action.REVOKE),
+        update=difference.count(Action.UPDATE),
+        losing=len(difference.losing),
+        quarantined=difference.quarantined or None,
+        left=difference.left,
+        resume=begins,
+    )
+
+
+def _add(
+    plan: PlanRecord, found: RangeRecord, difference: Difference, part: SourceRange
+) -> PlanRecord:
+    """The plan's totals with one more range in them."""
+    missing = plan.missing
+    if missing:
+        here = {row[0] for row in part.rows}
+        missing = [account for account in missing if account not in here]
+    return replace(
+        plan,
+        ranges=found.number,
+        accounts=plan.accounts + found.accounts,
+        complete=found.upper is None,
+        desired=plan.desired + found.desired,
+        observed=plan.observed + found.observed,
+        grant=plan.grant + found.grant,
+        revoke=plan.revoke + found.revoke,
+        update=plan.update + found.update,
+        losing=plan.losing + found.losing,
+        differing=plan.differing + found.differs,
+        quarantined=plan.quarantined + len(found.quarantined or ()),
+        approvable=plan.approvable + difference.approvable(),
+        missing=missing,
+    )

@@ -1,0 +1,100 @@
+"""Cut a source's pages into account ranges that tile the key space.
+
+A range is ``(lower, upper]`` over accounts: `range_size` source accounts, the first from
+minus infinity, the last to plus infinity, so that accounts which only the target has fall
+into one too. An account is never split, whatever the pages are. The cut needs one account
+of look-ahead, to know whether a range is the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...errors import SourceUnusable
+from ...rows import KeySpan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...model import Json
+    from ...rows import Page, Row, Schema
+
+
+@dataclass(slots=True)
+class SourceRange:
+    """One range as the source has it. `resume` is where its successor may be read from."""
+
+    number: int
+    span: KeySpan
+    rows: list[Row]
+    accounts: int
+    resume: Json
+    bad: dict[str, str] = field(default_factory=dict)
+
+
+def cut(
+    pages: Iterator[Page],
+    size: int,
+    schema: Schema,
+    *,
+    after: str | None = None,
+    number: int = 1,
+) -> Iterator[SourceRange]:
+    """Yield ranges from the first account above `after` on; the first one gets `number`.
+
+    Raises `SourceUnusable` when accounts go backwards.
+    """
+    lower = after
+    skipping = after
+    rows: list[Row] = []
+    bad: dict[str, str] = {}
+    last: str | None = None
+    accounts = 0
+    for page in pages:
+        bad.update(page.bad)
+        start = 0
+        for at, row in enumerate(page.rows):
+            account = row[0]
+            if account == last:
+                continue
+            assert account is not None, "sources refuse accounts that are NULL"
+            if skipping is not None and schema.sort_value(account) <= schema.sort_value(skipping):
+                start = at + 1
+                continue
+            skipping = None
+            if last is not None and schema.sort_value(account) < schema.sort_value(last):
+                raise _out_of_order(last, account)
+            if accounts == size:
+                rows += page.rows[start:at]
+                span = KeySpan(lower, last)
+                yield SourceRange(
+                    number, span, rows, accounts, page.resume, _part(bad, span, schema)
+                )
+                lower, number, rows, accounts, start = last, number + 1, [], 0, at
+            accounts += 1
+            last = account
+        if skipping is None:
+            rows += page.rows[start:]
+    span = KeySpan(lower, None)
+    yield SourceRange(number, span, rows, accounts, None, _part(bad, span, schema))
+
+
+def _part(bad: dict[str, str], span: KeySpan, schema: Schema) -> dict[str, str]:
+    """Take those accounts out of `bad` that lie in a span which has just ended."""
+    part: dict[str, str] = {}
+    for account in list(bad):
+        value = schema.sort_value(account)
+        if span.upper is not None and value > schema.sort_value(span.upper):
+            continue
+        reason = bad.pop(account)
+        if span.lower is None or value > schema.sort_value(span.lower):
+            part[account] = reason
+    return part
+
+
+def _out_of_order(last: str, account: str) -> SourceUnusable:
+    return SourceUnusable(
+        f"the source is not in order of accounts: {account!r} comes after {last!r}",
+        hint="sort it by account in code point order (numbers by value)",
+    )

@@ -1,0 +1,215 @@
+"""Entitlement reconciliation as the engine sees it: plan, judge, apply, prove, complete.
+
+A run goes on where the interval's cursor stands. The plan it finds there still holds when
+the source tells the same truth (its fingerprint), ranges are cut alike, and, for a source
+that tells the truth of now, when it is not older than `plan_age`; a plan that waits for or
+has an approval does not age. Otherwise a new plan is made: nothing that was applied is lost
+by that, it is simply found equal.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ...errors import OldOverNew
+from ...events import DryRun
+from ...model import Delete, Kind
+from ...ports import Step
+from ...records import IntervalRecord, PlanRecord, range_key
+from .apply import Applier, GuardTripped
+from .judge import Totals, digest, explain, judge, planned_changes
+from .plan import APPLYING, Planner
+from .prove import prove
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+    from datetime import timedelta
+
+    from ...config import Job
+    from ...model import Fence, FenceRow, Interval, Json, JsonObject, Proof, Unproved, Write
+    from ...ports import Reader, Reading, Source, Target, WorkOrder
+    from .judge import Trip
+
+
+class EntitlementsWork:
+    """One interval of entitlements. `fence_wait` bounds the wait for an old holder's commit."""
+
+    def __init__(self, job: Job, source: Source, target: Target, fence_wait: timedelta) -> None:
+        self._job = job
+        self._config = job.work
+        self._source = source
+        self._target = target
+        self._fence_wait = fence_wait
+        self._floor: FenceRow | None = None
+        self._plan: PlanRecord | None = None
+        self._reading: Reading | None = None
+
+    def raise_fence(self, fence: Fence, store_id: str) -> FenceRow:
+        """See `ports.Work`."""
+        self._floor = self._target.raise_fence(fence, store_id, self._fence_wait)
+        return self._floor
+
+    def steps(self, order: WorkOrder) -> Iterator[Step]:
+        """See `ports.Work`. Raises `OldOverNew` for a dated interval that comes too late."""
+        self._refuse_old_over_new(order.interval)
+        schema = self._target.schema()
+        self._reading = self._source.open(order.interval, schema)
+        planner = Planner(order, self._config, self._reading, self._target, schema)
+        plan = self._standing_plan(order, self._reading)
+        while True:
+            if plan is None or not plan.complete:
+                plan = yield from self._planned(order, planner, plan)
+            self._plan = plan
+            totals = _totals(order.record, plan)
+            approved = order.approval == plan.hash
+            trip = None if approved else judge(plan, self._config.guards, totals)
+            if trip is not None:
+                yield self._needs_approval(order, plan, trip, totals)
+                return
+            order.reached("judged")
+            if order.dry_run:
+                return
+            applier = Applier(
+                order, self._config, self._reading, self._target, schema, plan, totals, approved
+            )
+            try:
+                yield from applier.steps(_number(order.record.cursor, "range"))
+            except GuardTripped:
+                plan = None
+            else:
+                return
+
+    def _planned(
+        self, order: WorkOrder, planner: Planner, plan: PlanRecord | None
+    ) -> Generator[Step, None, PlanRecord]:
+        """Go on with a plan from where the cursor stands, or begin a new one."""
+        upper: Json = None
+        resume: Json = None
+        if plan is None:
+            plan = planner.new_plan()
+        elif order.record.cursor is not None:
+            upper = order.record.cursor.get("upper")
+            resume = order.record.cursor.get("resume")
+        after = upper if isinstance(upper, str) else None
+        plan = yield from planner.steps(plan, after, resume)
+        order.reached("plan_completed")
+        return plan
+
+    def _needs_approval(
+        self, order: WorkOrder, plan: PlanRecord, trip: Trip, totals: Totals
+    ) -> Step:
+        report = explain(
+            trip,
+            plan,
+            totals,
+            order.records,
+            self._job.name,
+            source=self._source.describe(order.interval),
+            last_rows=self._last_rows(order),
+            guards=self._config.guards,
+        )
+        cursor: JsonObject = {"phase": APPLYING, "plan": plan.id, "range": 0}
+        return Step(cursor, (), {}, needs_approval=report)
+
+    def prove(self, order: WorkOrder) -> Proof | Unproved:
+        """See `ports.Work`."""
+        assert self._plan is not None, "steps come first"
+        return prove(order, self._plan)
+
+    def complete(self, order: WorkOrder, proof: Proof) -> Sequence[Write]:
+        """See `ports.Work`. The planned changes are in the target's log now."""
+        self._target.complete(order.fence, proof)
+        assert self._plan is not None, "steps come first"
+        plan = self._plan
+        job = self._job.name
+        return [Delete(Kind.CHANGES, job, range_key(plan.id, n + 1)) for n in range(plan.ranges)]
+
+    def preview(self, records: Reader, interval: Interval, limit: int) -> DryRun | None:
+        """See `ports.Work`."""
+        plan = self._plan
+        if plan is None:
+            return None
+        changes = planned_changes(records, self._job.name, plan.id)
+        return DryRun(
+            interval=interval.id,
+            changes={"grant": plan.grant, "revoke": plan.revoke, "update": plan.update},
+            sample=list(islice(changes, limit)),
+            key=self._target.schema().key,
+        )
+
+    def still_waits(self, interval: Interval, waiting: JsonObject) -> bool:
+        """See `ports.Work`."""
+        if waiting.get("guards") != digest(self._config.guards):
+            return False
+        reading = self._source.open(interval, self._target.schema())
+        try:
+            return reading.fingerprint == waiting.get("fingerprint", "")
+        finally:
+            reading.close()
+
+    def interrupt(self) -> None:
+        """See `ports.Work`."""
+        self._target.interrupt()
+
+    def close(self) -> None:
+        """See `ports.Work`."""
+        if self._reading is not None:
+            self._reading.close()
+        self._target.close()
+
+    # --- parts
+
+    def _refuse_old_over_new(self, interval: Interval) -> None:
+        newest = self._floor.newest if self._floor is not None else None
+        if not self._source.dated or newest is None:
+            return
+        if newest.scheduled_at > interval.scheduled_at:
+            raise OldOverNew(
+                f"{interval.job} {interval.id} is older than {newest.interval}, which the target"
+                " has completed: it would undo newer truth",
+                hint=f"rerun {newest.interval} if the target needs mending",
+            )
+
+    def _standing_plan(self, order: WorkOrder, reading: Reading) -> PlanRecord | None:
+        """The plan that the cursor names, where it still holds."""
+        record = order.record
+        if record.cursor is None or order.dry_run:
+            return None
+        found = order.records.get(Kind.PLAN, self._job.name, str(record.cursor.get("plan")))
+        if found is None:
+            return None
+        plan = PlanRecord.from_json(found.value)
+        if (plan.fingerprint, plan.rerun) != (reading.fingerprint, record.rerun):
+            return None
+        if not plan.complete and plan.range_size != self._config.range_size:
+            return None
+        ages = not self._source.dated and not record.approval and not record.waiting
+        if ages and order.now() - plan.begun_at > self._config.plan_age:
+            return None
+        return plan
+
+    def _last_rows(self, order: WorkOrder) -> int | None:
+        """How many rows the source had at the newest completed interval before this one."""
+        for found in order.records.scan(
+            Kind.INTERVAL,
+            self._job.name,
+            before=order.interval.key,
+            limit=10,
+            newest_first=True,
+        ):
+            record = IntervalRecord.from_json(found.value)
+            if record.completed_at is not None:
+                return record.source_rows
+        return None
+
+
+def _totals(record: IntervalRecord, plan: PlanRecord) -> Totals:
+    """Planned, and what earlier plans of the interval applied; the base never moves."""
+    base = plan.observed.count if record.base is None else record.base
+    return Totals(plan.revoke + plan.applied_revoke, plan.update + plan.applied_update, base)
+
+
+def _number(cursor: JsonObject | None, name: str) -> int:
+    found = cursor.get(name) if cursor is not None else None
+    return found if isinstance(found, int) else 0
