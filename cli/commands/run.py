@@ -1,0 +1,85 @@
+"""`reconcile run JOB`: what cron calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..exit_codes import ExitCode, exit_code_of
+from ..options import IntervalOption, JobArgument, actor_of, duration_of
+
+if TYPE_CHECKING:
+    from ...core.events import RunReport
+    from ..options import Call
+
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would change; write nothing.")
+]
+MaxRuntimeOption = Annotated[
+    str | None,
+    typer.Option("--max-runtime", metavar="D", help="Stop at a checkpoint after 90s, 10m, 6h, 3d."),
+]
+BusyExitOption = Annotated[
+    int,
+    typer.Option(
+        "--busy-exit", "-E", metavar="N", min=0, max=255, help="Exit with N when busy, not 75."
+    ),
+]
+
+
+def run(
+    call: Call,
+    job: JobArgument,
+    interval: IntervalOption = None,
+    dry_run: DryRunOption = False,
+    max_runtime: MaxRuntimeOption = None,
+    busy_exit: BusyExitOption = ExitCode.BUSY,
+) -> int:
+    """Do what is due of JOB: take the lease, fence the target, work, prove, release.
+
+    Called every few minutes by cron or a timer, it finds nothing due, goes on where an
+    earlier run was killed, or does the night's work. Exit status: 0 completed or nothing
+    due, 1 failed, 3 incomplete, 4 needs approval, 65 unusable, 69 unreachable, 75 busy,
+    77 access denied, 78 configuration, 80 fenced out, 124 out of time, 130 and 143
+    interrupted.
+    """
+    from ...core.operations import RunRequest
+    from ...core.operations import run as operation
+    from ..render.watch import watch
+    from ..wiring import application
+
+    request = RunRequest(
+        job=job,
+        interval=interval,
+        dry_run=dry_run,
+        max_runtime=duration_of(max_runtime, "--max-runtime"),
+        actor=actor_of(call.env, None),
+    )
+    with watch(call) as watcher:
+        report = operation(application(call, watcher.report, watcher.reached), request)
+        watcher.finish(report)
+    code = exit_code_of(report, busy=busy_exit, signal=call.env.stop.reason)
+    if call.options.json:
+        from ..render import objects
+
+        call.env.data(objects.line(objects.run(report, code)))
+    elif report.dry_run is not None and not call.options.quiet:
+        _show_changes(call, report)
+    return code
+
+
+def _show_changes(call: Call, report: RunReport) -> None:
+    from ..render.changes import sample_text
+    from ..render.outcomes import dry_run
+    from ..render.watch import style_of
+
+    assert report.dry_run is not None
+    env = call.env
+    words = style_of(call, terminal=env.stderr_is_terminal)
+    data = style_of(call, terminal=env.stdout_is_terminal)
+    env.words(dry_run(report, report.dry_run).text(words))
+    env.data(sample_text(report.dry_run, data, table=env.stdout_is_terminal))
+    left_out = sum(report.dry_run.changes.values()) - len(report.dry_run.sample)
+    if left_out > 0:
+        env.words(f"  {words.dots} {left_out:,} more\n")

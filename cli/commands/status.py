@@ -1,0 +1,137 @@
+"""`reconcile status`: all jobs, one job's intervals, or one interval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...core.errors import UsageError
+from ..exit_codes import ExitCode
+from ..options import duration_of
+
+if TYPE_CHECKING:
+    from ...core.status import StatusReport
+    from ..options import Call
+    from ..render.words import Style
+
+OneJobArgument = Annotated[
+    str | None, typer.Argument(metavar="[JOB]", help="This job and its intervals.")
+]
+IntervalArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[INTERVAL]", help="This interval: an id, latest, oldest."),
+]
+NumberOption = Annotated[
+    int | None,
+    typer.Option("--number", "-n", metavar="N", min=1, help="Show the newest N intervals."),
+]
+SinceOption = Annotated[
+    str | None, typer.Option("--since", metavar="D", help="Show those of the last 6h, 90d.")
+]
+StateOption = Annotated[
+    str | None, typer.Option("--state", metavar="S", help="Show those in this state only.")
+]
+
+_ON_A_TERMINAL = 8
+_FOR_PROGRAMS = 1000
+
+
+def status(
+    call: Call,
+    job: OneJobArgument = None,
+    interval: IntervalArgument = None,
+    number: NumberOption = None,
+    since: SinceOption = None,
+    state: StateOption = None,
+) -> int:
+    """Show all jobs, one job with its intervals, or one interval with its runs and trail.
+
+    A table into a pipe is tab-separated and uncut. Exit status 0 whatever is shown.
+    """
+    from ...core.operations import status as operation
+    from ..wiring import application
+
+    if job is None and (number or since or state):
+        raise UsageError(
+            "-n, --since and --state choose among the intervals of one job",
+            hint="write reconcile status JOB",
+        )
+    brief = call.env.stdout_is_terminal and not call.options.json and since is None
+    limit = number or (_ON_A_TERMINAL if brief else _FOR_PROGRAMS)
+    if job is None:
+        from ..render.status import SIGNS_SHOWN
+
+        limit = SIGNS_SHOWN
+    report = operation(
+        application(call, lambda report: None, lambda step: None),
+        job,
+        interval,
+        limit=limit,
+        since=duration_of(since, "--since"),
+        state=state,
+    )
+    if call.options.json:
+        from ..render.objects import line
+        from ..render.status_objects import status as status_object
+
+        call.env.data(line(status_object(report, with_intervals=job is not None)))
+    elif report.interval is not None:
+        _show_interval(call, report)
+    elif job is not None:
+        _show_job(call, report)
+    else:
+        _show_all(call, report)
+    return ExitCode.OK
+
+
+def _show_all(call: Call, report: StatusReport) -> None:
+    from ..render import status as texts
+    from ..render.watch import style_of
+
+    style = style_of(call, terminal=call.env.stdout_is_terminal)
+    if call.env.stdout_is_terminal:
+        call.env.data(texts.overview(report, style))
+    else:
+        call.env.data(texts.overview_tabbed(report, style))
+    _remark(call, texts.overview_remarks(report, _words(call)))
+
+
+def _show_job(call: Call, report: StatusReport) -> None:
+    from ..render import status as texts
+    from ..render.watch import style_of
+
+    one = report.jobs[0]
+    _remark(call, texts.job_facts(report, _words(call)))
+    if call.env.stdout_is_terminal:
+        style = style_of(call, terminal=True)
+        call.env.data(texts.intervals(one.recent, style))
+    else:
+        call.env.data(texts.intervals_tabbed(one.recent))
+    _remark(call, texts.intervals_remarks(one, _words(call), len(one.recent)))
+
+
+def _show_interval(call: Call, report: StatusReport) -> None:
+    from ..render import trail as texts
+    from ..render.watch import style_of
+
+    assert report.interval is not None
+    _remark(call, texts.head(report.interval, report.now, _words(call)))
+    if call.env.stdout_is_terminal:
+        style = style_of(call, terminal=True)
+        call.env.data(texts.runs(report.interval, style))
+    else:
+        call.env.data(texts.runs_tabbed(report.interval))
+    _remark(call, texts.trail(report.interval, _words(call)))
+    _remark(call, texts.remarks(report.interval, _words(call)))
+
+
+def _words(call: Call) -> Style:
+    from ..render.watch import style_of
+
+    return style_of(call, terminal=call.env.stderr_is_terminal)
+
+
+def _remark(call: Call, text: str) -> None:
+    if not call.options.quiet:
+        call.env.words(text)

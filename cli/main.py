@@ -1,0 +1,109 @@
+"""The process boundary: argv in, exit status out, and the one place where errors end.
+
+Whatever happens, a user sees one message that says what to do, and never a traceback:
+that of a defect goes to a file whose name is printed.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
+
+import typer
+from typer.exceptions import TyperException
+
+from ..core.errors import ReconcileError, UsageError
+from .app import build
+from .environment import real_environment
+from .exit_codes import ExitCode, exit_code_of_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .environment import Environment
+
+
+class Bug(ReconcileError):
+    """An exception nobody expected."""
+
+    name = "bug"
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main(sys.argv[1:], real_environment()))
+
+
+def main(argv: Sequence[str], env: Environment) -> int:
+    """Run one command line; its exit status. Raises nothing."""
+    try:
+        return _call(argv, env)
+    except ReconcileError as error:
+        return _refuse(argv, env, error, exit_code_of_error(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return ExitCode.SIGINT
+    except Exception as error:  # a defect must not look like a job that failed (1)
+        return _refuse(argv, env, _bug(env, error), ExitCode.BUG)
+
+
+def _call(argv: Sequence[str], env: Environment) -> int:
+    given = list(argv) or ["--help"]
+    try:
+        # typer prints its help itself; nobody who gave no command asked for data
+        with redirect_stdout(env.stdout if argv else env.stderr):
+            code = build(given)(args=given, prog_name="reconcile", standalone_mode=False, obj=env)
+    except TyperException as error:
+        raise _usage(error) from error
+    return int(code or 0) if argv else ExitCode.USAGE
+
+
+def _usage(error: TyperException) -> UsageError:
+    """What typer has against the command line, in our words."""
+    context: typer.Context | None = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "reconcile"
+    return UsageError(error.format_message(), hint=f"see {command} --help")
+
+
+def _refuse(argv: Sequence[str], env: Environment, error: ReconcileError, code: int) -> int:
+    from .render.errors import error_object, error_text
+
+    try:
+        if "--json" in argv:
+            env.data(error_object(error, code))
+        else:
+            env.words(error_text(error))
+    except ReconcileError as lost:
+        env.words(error_text(lost))
+    return code
+
+
+def _bug(env: Environment, error: Exception) -> Bug:
+    import tempfile
+    from importlib.metadata import version
+    from traceback import format_exception
+
+    text = f"reconcile {version('reconcile')}, Python {sys.version}\n"
+    text += "".join(format_exception(error))
+    for folder in (env.state_folder, None):
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                "w",
+                encoding="utf-8",
+                errors="backslashreplace",
+                prefix="reconcile-bug-",
+                suffix=".txt",
+                dir=folder,
+                delete=False,
+            ) as file:
+                file.write(text)
+        except OSError:
+            continue
+        hint = f"its traceback is in {file.name}; please report it"
+        break
+    else:
+        hint = "its traceback could not be written to any folder"
+    summary = f"{type(error).__name__}: {error}".rstrip(": ")
+    return Bug(f"this is a defect of reconcile: {summary}", hint=hint)

@@ -1,0 +1,130 @@
+"""Options that every command takes, and what several commands parse alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..core.errors import UsageError
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from .environment import Environment
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="The configuration to use."),
+]
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", metavar="URL", help="Use this store, not the configured one."),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing unless something new is wrong.")
+]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print each step on standard error.")
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output.")
+]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.")]
+IntervalOption = Annotated[
+    str | None,
+    typer.Option("--interval", metavar="ID", help="Work this interval: an id, latest, oldest."),
+]
+ReasonOption = Annotated[
+    str | None, typer.Option("--reason", "-m", metavar="TEXT", help="Why; kept on record.")
+]
+ActorOption = Annotated[
+    str | None, typer.Option("--actor", metavar="NAME", help="Who acts; kept on record.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalOptions:
+    """What may stand before the command as well as after it."""
+
+    config: Path | None = None
+    store: str | None = None
+    quiet: bool = False
+    verbose: bool = False
+    json: bool = False
+
+    def program(self) -> str:
+        """How a command to type begins, so that it finds this configuration and store again."""
+        words = ["reconcile"]
+        if self.config is not None:
+            words += ["-c", quote(str(self.config))]
+        if self.store is not None:
+            words += ["--store", quote(self.store)]
+        return " ".join(words)
+
+    def then(self, later: GlobalOptions) -> GlobalOptions:
+        """Both together; of two values the later one counts.
+
+        Raises `UsageError` for `-q` with `-v`.
+        """
+        both = GlobalOptions(
+            config=later.config or self.config,
+            store=later.store or self.store,
+            quiet=later.quiet or self.quiet,
+            verbose=later.verbose or self.verbose,
+            json=later.json or self.json,
+        )
+        if both.quiet and both.verbose:
+            raise UsageError("-q and -v exclude each other", hint="leave one of them out")
+        return both
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a command: where it runs and what it was given in general."""
+
+    env: Environment
+    options: GlobalOptions
+
+
+def duration_of(text: str | None, option: str) -> timedelta | None:
+    """`90s`, `10m`, `6h`, `3d` of an option. Raises `UsageError`."""
+    from datetime import timedelta
+
+    if text is None:
+        return None
+    units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+    digits, unit = text[:-1], text[-1:]
+    if unit not in units or not digits.isascii() or not digits.isdigit() or int(digits) == 0:
+        raise UsageError(
+            f"{option} {text!r} is no span of time", hint=f"write {option} 90s, 10m, 6h or 3d"
+        )
+    try:
+        return timedelta(**{units[unit]: int(digits)})
+    except OverflowError as error:
+        raise UsageError(
+            f"{option} {text!r} is too long", hint=f"write {option} 90s, 10m, 6h or 3d"
+        ) from error
+
+
+def actor_of(env: Environment, given: str | None) -> str:
+    """Who acts: as told, else who called sudo, else who is logged in."""
+    named = given or env.environ.get("RECONCILE_ACTOR") or env.environ.get("SUDO_USER")
+    return (named or env.login).strip()
+
+
+def reason_of(env: Environment, given: str | None, act: str) -> str:
+    """Why somebody acts by hand: as told, else asked for where there is somebody to ask.
+
+    Raises `UsageError` where there is nobody, or no answer.
+    """
+    reason = (given or "").strip()
+    if not reason and env.stdin_is_terminal and env.stderr_is_terminal:
+        env.words(f"Why ({act})? ")
+        reason = env.stdin.readline().strip()
+    if not reason:
+        raise UsageError(f"{act} needs a reason, which is kept on record", hint='add -m "why"')
+    return reason

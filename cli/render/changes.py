@@ -1,0 +1,62 @@
+"""Changes of entitlements as lines, one each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.rows import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.events import DryRun
+    from ...core.rows import Change, Row
+    from .words import Style
+
+_SIGNS = {Action.GRANT: ("+", "green"), Action.REVOKE: ("-", "red"), Action.UPDATE: ("~", "yellow")}
+
+
+def sample_text(found: DryRun, style: Style, *, table: bool) -> str:
+    """The sample of a dry run: aligned with signs, or tab-separated with the actions' words."""
+    rows = [_cells(change, found.key) for change in found.sample]
+    if not table:
+        return "".join(
+            "\t".join((change.action, *cells)) + "\n"
+            for change, cells in zip(found.sample, rows, strict=True)
+        )
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    out = []
+    for change, cells in zip(found.sample, rows, strict=True):
+        sign, colour = _SIGNS[change.action]
+        line = "  ".join(f"{cell:{n}}" for cell, n in zip(cells, wide, strict=True))
+        out.append(f"  {style.paint(sign, colour)} {line.rstrip()}\n")
+    return "".join(out)
+
+
+def _cells(change: Change, key: Sequence[int]) -> tuple[str, ...]:
+    """The key's columns, then the values: `10 -> 50` for an update."""
+    return (*(_text(change.row[i]) for i in key), _values(change, key))
+
+
+def _values(change: Change, key: Sequence[int]) -> str:
+    parts = []
+    for i in range(len(change.row)):
+        if i in key:
+            continue
+        before, after = _value(change.before, i), _value(change.after, i)
+        if before is None or after is None or before == after:
+            parts.append(after if after is not None else before or "-")
+        else:
+            parts.append(f"{before} -> {after}")
+    return ", ".join(parts) or "-"
+
+
+def _value(row: Row | None, i: int) -> str | None:
+    return None if row is None else _text(row[i])
+
+
+def _text(value: str | None) -> str:
+    """NULL by its name; control characters and lone surrogates escaped, so a cell is one."""
+    if value is None:
+        return "NULL"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)

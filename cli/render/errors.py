@@ -1,0 +1,27 @@
+"""Refusals as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ...core.errors import ReconcileError
+    from ...core.model import JsonObject
+
+
+def error_text(error: ReconcileError) -> str:
+    """Each line of the message after the program's name, the hint indented below."""
+    lines = [f"reconcile: {line}" for line in str(error).splitlines() or [error.name]]
+    lines += [f"  {line}" for line in error.hint.splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def error_fields(error: ReconcileError, code: int) -> JsonObject:
+    """What a program may want to know of an error."""
+    return {"exit": code, "name": error.name, "message": str(error), "hint": error.hint}
+
+
+def error_object(error: ReconcileError, code: int) -> str:
+    """The one JSON object of a command that was refused, as a line."""
+    return json.dumps({"schema": 1, "error": error_fields(error, code)}) + "\n"

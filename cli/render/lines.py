@@ -1,0 +1,142 @@
+"""The form of one line: what a run leaves in a file or a journal, for `grep` and for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.model import Outcome
+from . import words
+from .outcomes import GUARDS, approve_command, guard_limit
+
+if TYPE_CHECKING:
+    from ...core.events import IntervalReport, RunReport, Started
+    from .words import Style
+
+
+def started(report: Started) -> str:
+    """`entitlements 2026-11-30 started, generation 9`, or resumed after whom."""
+    about = f"{report.job} {report.interval}"
+    if report.at_range is None and report.killed is None:
+        return f"{about} started, generation {report.generation}"
+    line = f"{about} started"
+    if report.at_range is not None:
+        at = words.of_total(report.at_range, report.total, exact=report.phase != "planning")
+        line = f"{about} resumed at range {at}"
+    if report.killed is None:
+        return f"{line}, generation {report.generation}"
+    silent = "" if report.silent is None else f", silent for {words.age(report.silent)}"
+    return (
+        f"{line}: the run on {report.killed}{silent}, is taken over;"
+        f" generation {report.killed_generation} -> {report.generation}"
+    )
+
+
+def interval(report: IntervalReport, style: Style) -> str:
+    """How one interval fared."""
+    rerun = f" r{report.rerun}" if report.rerun else ""
+    about = f"{report.job} {report.interval}{rerun}"
+    says = _SAYS.get(report.outcome)
+    plain = report.outcome.value.replace("_", " ")
+    return f"{about} {says(report, style) if says else plain}"
+
+
+def _completed(report: IntervalReport, style: Style) -> str:
+    del style
+    if report.known_before:
+        return "completed already"
+    took = f"in {words.span(report.seconds)}"
+    if report.runs > 1:
+        took = f"in {report.runs} runs, {words.span(report.due_seconds)} after it was due"
+    proved = "" if report.count is None else f", {words.count(report.count, 'row')} proved equal"
+    changes = f": {words.short_changes(report.changes)}{proved}" if report.changes else ""
+    return f"completed {took}{changes}"
+
+
+def _failed(report: IntervalReport, style: Style) -> str:
+    del style
+    word = report.outcome.value.replace("_", " ")
+    parts = [f"{word}: {one_line(str(report.error))}" if report.error is not None else word]
+    if report.attempt:
+        parts.append(f"attempt {report.attempt} of {report.max_attempts}")
+    if report.retry_at is not None:
+        parts.append(f"next not before {words.moment(report.retry_at, report.at)}")
+    return "; ".join(parts)
+
+
+def _needs_approval(report: IntervalReport, style: Style) -> str:
+    guard = report.guard
+    if guard is None:
+        return "needs approval: a guard waits for somebody"
+    found = GUARDS.get(guard.guard, guard.guard)
+    if report.refused_hash:
+        found = f"not the changes that were approved ({report.refused_hash})"
+    changes = {"grant": guard.grant, "revoke": guard.revoke, "update": guard.update}
+    return (
+        f"needs approval: {found}; {guard_limit(guard)};"
+        f" planned {words.short_changes(changes)};"
+        f" to approve: {approve_command(report.job, report.interval, guard.hash, style)}"
+    )
+
+
+def _fenced_out(report: IntervalReport, style: Style) -> str:
+    del style
+    newer = report.newer
+    if newer is None:
+        return f"fenced out: another run has taken over generation {report.generation}"
+    return (
+        f"fenced out: generation {newer.fence.generation} on {newer.holder} took over from"
+        f" generation {report.generation} at {words.moment(newer.granted_at, report.at)}"
+    )
+
+
+def _stopped(report: IntervalReport, style: Style) -> str:
+    del style
+    word = report.outcome.value.replace("_", " ")
+    why = f" ({report.signal})" if report.signal else ""
+    total = "" if report.ranges_total is None else f" of {report.ranges_total}"
+    return f"{word}{why} after range {report.ranges_done}{total}, checkpoint saved"
+
+
+_SAYS = {
+    Outcome.COMPLETED: _completed,
+    Outcome.FAILED: _failed,
+    Outcome.INCOMPLETE: _failed,
+    Outcome.NEEDS_APPROVAL: _needs_approval,
+    Outcome.FENCED_OUT: _fenced_out,
+    Outcome.INTERRUPTED: _stopped,
+    Outcome.OUT_OF_TIME: _stopped,
+}
+
+
+def run(report: RunReport) -> str:
+    """What a trigger has to say beyond its intervals."""
+    if report.outcome is Outcome.BUSY and report.lease is not None:
+        return f"{report.job} {_busy(report)}"
+    word = report.outcome.value.replace("_", " ")
+    if report.outcome is Outcome.NOTHING_DUE:
+        due = "" if report.next_due is None else f", next {words.minute(report.next_due)}"
+        return f"{report.job} {word}{due}"
+    because = "" if report.error is None else f": {one_line(str(report.error))}"
+    until = ""
+    if report.retry_at is not None:
+        until = f" until {words.moment(report.retry_at, report.at)}"
+    return f"{report.job} {word}{because}{until}"
+
+
+def _busy(report: RunReport) -> str:
+    lease = report.lease
+    assert lease is not None
+    ranges = ""
+    if report.lease_ranges is not None:
+        ranges = f", range {words.of_total(*report.lease_ranges, exact=False)}"
+    last = words.age(words.seconds_between(lease.progress_at, report.at))
+    waits = f"; {report.waiting} waits" if report.waiting else ""
+    return (
+        f"busy: {report.lease_interval or lease.interval} runs on {lease.holder} since"
+        f" {words.moment(lease.granted_at, report.at)}{ranges}, last progress {last} ago{waits}"
+    )
+
+
+def one_line(text: str) -> str:
+    """A message of several lines as one."""
+    return "; ".join(line.strip() for line in text.splitlines())

@@ -1,0 +1,141 @@
+"""The bar that shows a run on a terminal: two lines, redrawn in place, gone at the end.
+
+    entitlements 2026-11-29  ━━━━━━━━╸━━━━━━━━━━━━━━━━━━  range 17/~69  8m 14s left
+      17,000 accounts   +3,471 -4,569 ~0   99 accounts/s
+
+Rate and time left are those of the ranges of this phase in this process: a run that goes
+on at range 18 has not done the 17 before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from . import words
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from ...core.events import Progress
+    from ..environment import Environment
+    from .words import Style
+
+_SHORTEST_BAR = 10
+_LONGEST_BAR = 40
+
+
+class Bar:
+    """A progress bar on standard error."""
+
+    def __init__(self, env: Environment, style: Style) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._env = env
+        self._style = style
+        self._first: tuple[str, str, int, int, float] | None = None
+        console = Console(
+            file=cast("IO[str]", _Words(env)),
+            force_terminal=True,
+            no_color=not style.colour,
+            width=style.width,
+            legacy_windows=False,
+            highlight=False,
+            emoji=False,
+            markup=False,
+        )
+        self._live = Live(console=console, transient=True, auto_refresh=False)
+        self._live.start()
+
+    def show(self, progress: Progress) -> None:
+        """Draw how far the work is."""
+        self._live.update(self._drawing(progress), refresh=True)
+
+    def above(self, text: str) -> None:
+        """Print a text that stays, above the bar."""
+        self._live.stop()
+        self._env.words(text)
+        self._live.start(refresh=True)
+
+    def close(self) -> None:
+        """Take the bar away and give the cursor back."""
+        self._live.stop()
+
+    def _drawing(self, progress: Progress) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        rate, left = self._pace(progress)
+        about = f"{progress.job} {progress.interval}"
+        where = words.of_total(progress.range, progress.total, exact=progress.exact)
+        tail = f"{progress.phase} range {where}" + (f"  {words.span(left)} left" if left else "")
+        room = self._style.width - len(about) - len(tail) - 4
+        first = Text(f"{about}  ", no_wrap=True, overflow="ellipsis")
+        first.append_text(self._bar(progress, room))
+        first.append(tail)
+        changes = words.short_changes(
+            {"grant": progress.grant, "revoke": progress.revoke, "update": progress.update}
+        )
+        second = f"  {progress.accounts:,} accounts   {changes}"
+        if rate:
+            second += f"   {rate:,.0f} accounts/s"
+        return Group(first, Text(second, no_wrap=True, overflow="ellipsis"))
+
+    def _bar(self, progress: Progress, room: int) -> Text:
+        from rich.text import Text
+
+        room = min(room, _LONGEST_BAR)
+        if not progress.total or room < _SHORTEST_BAR:
+            return Text()
+        full = min(room, room * progress.range // progress.total)
+        done, rest = ("\N{BOX DRAWINGS HEAVY HORIZONTAL}",) * 2 if self._style.unicode else "#-"
+        if not self._style.colour:
+            rest = "-" if not self._style.unicode else "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
+        return Text.assemble((done * full, "cyan"), (rest * (room - full), "dim"), "  ")
+
+    def _pace(self, progress: Progress) -> tuple[float, float]:
+        """Accounts per second, and seconds left; zeros where they are not known yet."""
+        now = self._env.clock.boot()
+        first = self._first
+        if first is None or first[:2] != (progress.interval, progress.phase):
+            self._first = (
+                progress.interval,
+                progress.phase,
+                progress.range,
+                progress.accounts,
+                now,
+            )
+            return 0.0, 0.0
+        _, _, range_then, accounts_then, then = first
+        elapsed, ranges = now - then, progress.range - range_then
+        if elapsed <= 0 or ranges <= 0:
+            return 0.0, 0.0
+        rate = (progress.accounts - accounts_then) / elapsed
+        left = 0.0
+        if progress.total is not None and progress.total > progress.range:
+            left = (progress.total - progress.range) * elapsed / ranges
+        return max(rate, 0.0), left
+
+
+class _Words:
+    """Standard error as a file for rich: it is never worth the work."""
+
+    encoding = "utf-8"
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    def write(self, text: str) -> int:
+        """See `Environment.words`."""
+        self._env.words(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """`words` has done it."""
+
+    def isatty(self) -> bool:
+        """The bar is only made for terminals."""
+        return True

@@ -1,0 +1,301 @@
+"""`status`: all jobs, and one job with its newest intervals.
+
+The table is data and goes to standard output; what explains it goes to standard error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.model import State
+from . import words
+from .outcomes import wrapped
+from .tables import Column, Row, aligned, tabbed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    from ...core.records import IntervalRecord
+    from ...core.status import IntervalView, JobStatus, Problem, StatusReport
+    from .words import Style
+
+SIGNS_SHOWN = 14
+_LATE_SECONDS = 3600
+_SKIPPED = {
+    "catch_up_window": "too old to be caught up",
+    "superseded": "a newer interval took its place",
+    "paused": "the job was paused",
+    "operator": "skipped by hand",
+    "dst_gap": "the clock went past it",
+    "attempts": "no attempt is left",
+    "overtaken": "the target has completed a newer interval",
+    "cancelled": "refused by hand",
+    "recovered": "its record was lost with a store",
+}
+
+
+def reason_text(reason: str) -> str:
+    """Why an interval was skipped or failed, in words."""
+    return _SKIPPED.get(reason, reason)
+
+
+# --- all jobs
+
+
+def overview(report: StatusReport, style: Style) -> str:
+    """One line a job, for a terminal."""
+    now = report.now
+    ids = [job.last_completed.id if job.last_completed else "-" for job in report.jobs]
+    wide = max(map(len, ids), default=0)
+    rows = []
+    for job, last in zip(report.jobs, ids, strict=True):
+        done = job.last_completed.completed_at if job.last_completed else None
+        ago = "" if done is None else words.age(words.seconds_between(done, now))
+        cells = [
+            job.job.name,
+            job.state,
+            f"{last:{wide}} {ago:>4}".rstrip(),
+            _until(job.next_due, now),
+            str(job.backlog or "-"),
+        ]
+        rows.append(cells)
+    heads = ["JOB", "STATE", "LAST COMPLETED", "NEXT", "BEHIND"]
+    used = sum(max(map(len, column)) + 2 for column in zip(heads, *rows, strict=True))
+    signs = max(0, min(SIGNS_SHOWN, style.width - used))
+    columns = [Column(head) for head in heads]
+    if signs >= len("LAST 14"):
+        columns.append(Column(f"LAST {signs}"))
+        for cells, job in zip(rows, report.jobs, strict=True):
+            cells.append(_signs(job, signs, style))
+    state_column = 1
+    return aligned(
+        columns,
+        [
+            Row(cells, state=state_column, colour=words.COLOURS.get(cells[state_column], ""))
+            for cells in rows
+        ],
+        style,
+    )
+
+
+def overview_tabbed(report: StatusReport, style: Style) -> str:
+    """One line a job, for programs: instants instead of ages."""
+    rows = [
+        (
+            job.job.name,
+            job.state,
+            job.last_completed.id if job.last_completed else "-",
+            _stamp(job.last_completed.completed_at if job.last_completed else None),
+            _stamp(job.next_due),
+            str(job.backlog),
+            _signs(job, SIGNS_SHOWN, style).strip() or "-",
+        )
+        for job in report.jobs
+    ]
+    heads = ("JOB", "STATE", "LAST COMPLETED", "COMPLETED AT", "NEXT", "BEHIND", "LAST 14")
+    return tabbed(heads, rows)
+
+
+def overview_remarks(report: StatusReport, style: Style) -> str:
+    """What a person should see to, and where all this comes from."""
+    lines = [line for job in report.jobs for one in job.problems for line in _problem(one, style)]
+    lines += [line for note in report.notes for line in wrapped(note, style.width, "", "  ")]
+    if lines:
+        lines.append("")
+    lines.append(f"{report.config}, store {report.store}")
+    return "\n".join(["", *lines]) + "\n"
+
+
+def _problem(problem: Problem, style: Style) -> list[str]:
+    lines = wrapped(f"{problem.sign} {problem.text}", style.width, "", "  ")
+    return [*lines, *(f"    {command_line(one, style)}" for one in problem.commands)]
+
+
+def command_line(command: str, style: Style) -> str:
+    """A command of ours, with the options that find this configuration again."""
+    program, _, rest = command.partition(" ")
+    return f"{style.program} {rest}" if program == "reconcile" else command
+
+
+def _signs(job: JobStatus, most: int, style: Style) -> str:
+    newest = list(job.recent)[:most]
+    # Padded before it is coloured: escape codes have no width.
+    return " " * (most - len(newest)) + "".join(
+        style.sign(_shows(view)) for view in reversed(newest)
+    )
+
+
+def _shows(view: IntervalView) -> str:
+    return view.record.state.value if view.record.state.is_final else view.shows
+
+
+def _until(instant: datetime | None, now: datetime) -> str:
+    if instant is None:
+        return "-"
+    seconds = (instant - now).total_seconds()
+    return f"in {words.age(seconds)}" if seconds > 0 else "now"
+
+
+def _stamp(instant: datetime | None) -> str:
+    return "-" if instant is None else words.stamp(instant)
+
+
+# --- one job
+
+
+def job_facts(report: StatusReport, style: Style) -> str:
+    """What a job is, in a few lines."""
+    job = report.jobs[0]
+    rows = [("due", _due(job, report.now))]
+    if job.source or job.target:
+        rows.append(("work", f"{job.source} -> {job.target}"))
+    if job.job.schedule is not None:
+        rows.append(("catch-up", _catch_up(job)))
+    if job.usual_seconds is not None and job.slowest_seconds is not None:
+        usual = f"{words.age(job.usual_seconds)}, slowest {words.age(job.slowest_seconds)}"
+        rows.append(("usually", f"{usual} (last {job.timed})"))
+    if job.lease is not None:
+        rows.append(("lease", _lease(job, report.now)))
+    lines = [f"{job.job.name}   {style.state(job.state)}"]
+    wide = max(len(label) for label, _ in rows)
+    for label, text in rows:
+        first = f"  {label:{wide}}  "
+        lines += wrapped(text, style.width, first, " " * len(first))
+    lines += [line for one in job.problems for line in _problem(one, style)]
+    return "\n".join(lines) + "\n\n"
+
+
+def _due(job: JobStatus, now: datetime) -> str:
+    schedule = job.job.schedule
+    if schedule is None:
+        return "on demand"
+    parts = [f"{schedule} {job.job.timezone}"]
+    if job.next_due is not None:
+        until = words.span(words.seconds_between(now, job.next_due))
+        parts.append(f"next {words.minute(job.next_due)} (in {until})")
+    if job.deadline is not None:
+        parts.append(f"deadline {length(job.deadline)}")
+    return ", ".join(parts)
+
+
+def _catch_up(job: JobStatus) -> str:
+    policy, window = job.job.catch_up_policy, job.job.catch_up.window
+    within = "" if window is None else f" of the last {length(window)}"
+    return {
+        "all": f"every missed interval{within}, oldest first",
+        "latest": f"the newest missed interval{within}; older ones are skipped",
+        "none": "none: a missed interval is skipped once its deadline is over",
+    }.get(policy, policy)
+
+
+def _lease(job: JobStatus, now: datetime) -> str:
+    lease = job.lease
+    assert lease is not None
+    ago = words.age(words.seconds_between(lease.progress_at, now))
+    return (
+        f"{words.holder_of(lease)}, generation {lease.fence.generation},"
+        f" since {words.moment(lease.granted_at)}, last progress {ago} ago"
+    )
+
+
+def length(span: timedelta) -> str:
+    """A configured span as one would write it: `6h`, `90m`, `3d`."""
+    seconds = int(span.total_seconds())
+    for unit, letter in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds and seconds % unit == 0:
+            return f"{seconds // unit}{letter}"
+    return f"{seconds}s"
+
+
+_INTERVAL_COLUMNS = (
+    Column("INTERVAL"),
+    Column("STATE"),
+    Column("STARTED"),
+    Column("TOOK", right=True),
+    Column("RUNS", right=True),
+    Column("GRANT", right=True),
+    Column("REVOKE", right=True),
+    Column("UPDATE", right=True),
+)
+
+
+def intervals(views: Sequence[IntervalView], style: Style) -> str:
+    """The newest intervals of a job, for a terminal."""
+    rows = []
+    for view in views:
+        record = view.record
+        counts = [record.runs, record.grant, record.revoke, record.update]
+        cells = [record.id, _state(view), _started(record), _took(record)]
+        cells += [f"{n:,}" for n in counts] if record.runs else ["0", "-", "-", "-"]
+        below = wrapped(_why(record), style.width, " " * 14, " " * 14) if _why(record) else []
+        rows.append(Row(cells, below, state=1, colour=words.COLOURS.get(_shows(view), "")))
+    return aligned(_INTERVAL_COLUMNS, rows, style)
+
+
+def intervals_tabbed(views: Sequence[IntervalView]) -> str:
+    """The newest intervals of a job, for programs."""
+    rows = []
+    for view in views:
+        record = view.record
+        counts = (record.runs, record.rerun, record.grant, record.revoke, record.update)
+        rows.append(
+            (
+                record.id,
+                _shows(view),
+                _stamp(record.started_at),
+                _stamp(record.completed_at),
+                *map(str, counts),
+                _why(record) or "-",
+            )
+        )
+    heads = ("INTERVAL", "STATE", "STARTED", "COMPLETED", "RUNS", "RERUN")
+    return tabbed((*heads, "GRANT", "REVOKE", "UPDATE", "WHY"), rows)
+
+
+def intervals_remarks(job: JobStatus, style: Style, shown: int) -> str:
+    """How to see more."""
+    if not job.older:
+        return ""
+    more = f"{style.program} status {job.job.name} -n {shown + job.older}"
+    return f"  {job.older:,} older: {more}\n"
+
+
+def _state(view: IntervalView) -> str:
+    record = view.record
+    text = _shows(view)
+    if record.rerun:
+        text += f" r{record.rerun}"
+    if record.started_at is not None:
+        late = words.seconds_between(record.scheduled_at, record.started_at)
+        if late >= _LATE_SECONDS:
+            text += f" +{words.age(late)}"
+    return text
+
+
+def _started(record: IntervalRecord) -> str:
+    started = record.started_at
+    if started is None:
+        return "-"
+    same_day = started.date() == record.scheduled_at.date()
+    return started.strftime("%H:%MZ" if same_day else "%m-%d %H:%MZ")
+
+
+def _took(record: IntervalRecord) -> str:
+    ended = record.completed_at or record.last_checkpoint_at
+    if record.started_at is None or ended is None:
+        return "-"
+    return words.age(words.seconds_between(record.started_at, ended))
+
+
+def _why(record: IntervalRecord) -> str:
+    """What became of an interval that was not completed."""
+    parts = []
+    if record.span > 1:
+        until = "" if record.until_at is None else f" up to {words.minute(record.until_at)}"
+        parts.append(f"{record.span:,} intervals{until}")
+    if record.reason:
+        parts.append(reason_text(record.reason))
+    if record.failure and record.state is not State.COMPLETED:
+        parts.append(str(record.failure.get("text", "")))
+    return ": ".join(parts)

@@ -1,0 +1,132 @@
+"""`status --json`. `state` of an interval is the stored one, `shows` the displayed one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .objects import lease
+from .words import rfc3339, seconds_between
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ...core.records import RangeRecord, RunRecord
+    from ...core.status import EventView, IntervalStatus, IntervalView, JobStatus, StatusReport
+
+
+def status(report: StatusReport, *, with_intervals: bool) -> dict[str, Any]:
+    """All jobs; with a job its intervals; with an interval its runs, ranges and trail."""
+    value: dict[str, Any] = {
+        "now": rfc3339(report.now),
+        "config": report.config,
+        "store": report.store,
+        "jobs": [_job(job, report.now) for job in report.jobs],
+    }
+    if report.interval is not None:
+        value["intervals"] = [_interval(report.interval.view)]
+        value.update(_details(report.interval))
+    elif with_intervals:
+        value["intervals"] = [_interval(view) for job in report.jobs for view in job.recent]
+    return value
+
+
+def _job(job: JobStatus, now: datetime) -> dict[str, Any]:
+    oldest = job.oldest_unfinished
+    last = job.last_completed
+    return {
+        "job": job.job.name,
+        "state": job.state,
+        "next_due": rfc3339(job.next_due),
+        "lease": None if job.lease is None else lease(job.lease, _interval_id(job)),
+        "backlog": job.backlog,
+        "oldest_unfinished": None
+        if oldest is None
+        else {
+            "interval": oldest.record.id,
+            "age_seconds": round(seconds_between(oldest.record.scheduled_at, now), 3),
+            "overdue": job.oldest_overdue,
+        },
+        "last_completed": None if last is None else last.id,
+        "last_completed_at": None if last is None else rfc3339(last.completed_at),
+        "problems": [{"text": one.text, "commands": list(one.commands)} for one in job.problems],
+    }
+
+
+def _interval_id(job: JobStatus) -> str | None:
+    """How users spell the interval that the lease is for."""
+    assert job.lease is not None
+    for view in job.recent:
+        if view.record.interval(job.job.name).key == job.lease.interval:
+            return view.record.id
+    return None
+
+
+def _interval(view: IntervalView) -> dict[str, Any]:
+    record = view.record
+    return {
+        "interval": record.id,
+        "scheduled_at": rfc3339(record.scheduled_at),
+        "state": record.state.value,
+        "shows": view.shows,
+        "reason": record.reason,
+        "span": record.span,
+        "trigger": None if record.trigger is None else record.trigger.value,
+        "rerun": record.rerun,
+        "started_at": rfc3339(record.started_at),
+        "last_checkpoint_at": rfc3339(record.last_checkpoint_at),
+        "completed_at": rfc3339(record.completed_at),
+        "repair_owner": record.repair_owner,
+        "runs": record.runs,
+        "ranges": {"done": record.ranges_done, "total": record.ranges_total},
+        "accounts": record.accounts,
+        "count": None if record.checksum is None else record.checksum.count,
+        "checksum": None if record.checksum is None else str(record.checksum),
+        "changes": {"grant": record.grant, "revoke": record.revoke, "update": record.update},
+        "deadline_at": rfc3339(view.deadline_at),
+        "retry_at": rfc3339(view.retry_at),
+        "failure": None if record.failure is None else dict(record.failure),
+        "waiting": None if record.waiting is None else dict(record.waiting),
+        "approval": None if record.approval is None else dict(record.approval),
+    }
+
+
+def _details(found: IntervalStatus) -> dict[str, Any]:
+    return {
+        "desired": found.desired,
+        "observed": found.observed,
+        "runs": [_run(run) for run in found.runs],
+        "ranges": [_range(one) for one in found.ranges],
+        "events": [_event(event) for event in found.events],
+    }
+
+
+def _run(run: RunRecord) -> dict[str, Any]:
+    return {
+        "number": run.number,
+        "run_id": run.run_id,
+        "trigger": run.trigger.value,
+        "generation": run.generation,
+        "rerun": run.rerun,
+        "holder": dict(run.holder),
+        "started_at": rfc3339(run.started_at),
+        "ended_at": rfc3339(run.ended_at),
+        "ending": None if run.ending is None else run.ending.value,
+        "detail": run.detail,
+    }
+
+
+def _range(one: RangeRecord) -> dict[str, Any]:
+    return {
+        "number": one.number,
+        "lower": one.lower,
+        "upper": one.upper,
+        "accounts": one.accounts,
+        "desired": str(one.desired),
+        "observed": str(one.proved),
+        "changes": {"grant": one.grant, "revoke": one.revoke, "update": one.update},
+        "quarantined": dict(one.quarantined or {}),
+    }
+
+
+def _event(event: EventView) -> dict[str, Any]:
+    return {"at": rfc3339(event.at), **{k: v for k, v in event.value.items() if k != "at"}}

@@ -1,0 +1,261 @@
+"""Shows a run while it goes on, and what became of it, as the caller wants it.
+
+One `Watcher` is chosen for each call: a terminal gets a bar and full texts, anything else
+one line per outcome, `-q` only what is new and wrong, `--json` one object at the end.
+Showing is never allowed to disturb the work: `Environment.words` does not raise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ...core.events import IntervalReport, Progress, Started, Stopping
+from ...core.model import Outcome
+from . import lines, outcomes
+from .words import Style
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ...core.events import Report, RunReport
+    from ..environment import Environment
+    from ..options import Call
+    from .progress import Bar
+
+_UNREMARKABLE = frozenset(
+    {
+        Outcome.COMPLETED,
+        Outcome.NOTHING_DUE,
+        Outcome.BUSY,
+        Outcome.WAITING,
+        Outcome.PAUSED,
+        Outcome.INTERRUPTED,
+        Outcome.OUT_OF_TIME,
+    }
+)
+
+
+class Watcher(Protocol):
+    """What a command shows its run to. A context manager: the terminal is left as it was."""
+
+    def report(self, report: Report) -> None:
+        """Something happened; called while work goes on."""
+        ...
+
+    def reached(self, step: str) -> None:
+        """A named step was passed; shown with `-v`."""
+        ...
+
+    def finish(self, report: RunReport) -> None:
+        """The end, with everything that was not shown before."""
+        ...
+
+    def __enter__(self) -> Watcher: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None: ...
+
+
+class _Watcher:
+    """What all watchers share: steps under `-v`, and knowing what was told already."""
+
+    def __init__(self, call: Call) -> None:
+        self._env = call.env
+        self._verbose = call.options.verbose
+        self._told: list[IntervalReport] = []
+        self._style = self.style(call)
+
+    def __enter__(self) -> Watcher:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+    def style(self, call: Call) -> Style:
+        """A file's style; mails are read at 80 columns."""
+        return Style(program=call.options.program())
+
+    def say(self, text: str) -> None:
+        """Words for the user."""
+        self._env.words(text)
+
+    def reached(self, step: str) -> None:
+        """Under `-v`, a dated line."""
+        if self._verbose:
+            self.say(f"{self.begin(None)}step {step}\n")
+
+    def report(self, report: Report) -> None:
+        """Tell each interval once, and whatever a kind of watcher wants to add."""
+        if isinstance(report, IntervalReport):
+            self._told.append(report)
+            self.interval(report)
+        else:
+            self.going_on(report)
+
+    def finish(self, report: RunReport) -> None:
+        """What was not told yet; then what the intervals do not explain."""
+        self.close()
+        for one in report.intervals:
+            if one not in self._told:
+                self.report(one)
+        explained = {one.outcome for one in report.intervals}
+        if report.intervals and report.outcome in explained | {Outcome.COMPLETED}:
+            return
+        if report.dry_run is None:
+            self.whole(report)
+
+    def begin(self, report: IntervalReport | RunReport | Started | None) -> str:
+        """The date that begins a line, in the store's time where there is one."""
+        at = self._env.clock.now() if report is None else report.at
+        return outcomes.moment_line(at, dated=not self._env.journald)
+
+    def going_on(self, report: Report) -> None:
+        """Something happened that is no outcome."""
+
+    def interval(self, report: IntervalReport) -> None:
+        """An interval has its outcome."""
+        raise NotImplementedError
+
+    def whole(self, report: RunReport) -> None:
+        """The whole trigger has an outcome of its own."""
+        raise NotImplementedError
+
+
+class Lines(_Watcher):
+    """One line per outcome, dated unless the journal does that."""
+
+    def going_on(self, report: Report) -> None:
+        """Only that a run began; progress is for terminals."""
+        if isinstance(report, Started):
+            self.say(f"{self.begin(report)}{lines.started(report)}\n")
+        elif isinstance(report, Stopping):
+            about = f"{report.job} {report.interval}"
+            self.say(f"{self.begin(None)}{about} stopping after range {report.range}\n")
+
+    def interval(self, report: IntervalReport) -> None:
+        """One line."""
+        self.say(f"{self.begin(report)}{lines.interval(report, self._style)}\n")
+
+    def whole(self, report: RunReport) -> None:
+        """One line."""
+        self.say(f"{self.begin(report)}{lines.run(report)}\n")
+
+
+class Quiet(_Watcher):
+    """Nothing but a failure that was not told for this interval before: cron mails it."""
+
+    def interval(self, report: IntervalReport) -> None:
+        """In full, when it is new and wrong."""
+        if report.outcome not in _UNREMARKABLE and not report.known_before:
+            told = outcomes.interval(report, self._style)
+            self.say(told.text(self._style, before=self.begin(report), gap=" "))
+
+    def whole(self, report: RunReport) -> None:
+        """In full, when it is wrong."""
+        if report.outcome not in _UNREMARKABLE:
+            told = outcomes.run(report, self._style)
+            self.say(told.text(self._style, before=self.begin(report), gap=" "))
+
+
+class Silent(_Watcher):
+    """`--json`: the object at the end says it all."""
+
+    def interval(self, report: IntervalReport) -> None:
+        """Nothing."""
+
+    def whole(self, report: RunReport) -> None:
+        """Nothing."""
+
+
+class Terminal(_Watcher):
+    """A bar while work goes on, and the full texts."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._bar: Bar | None = None
+
+    def style(self, call: Call) -> Style:
+        """That of standard error."""
+        return style_of(call, terminal=True)
+
+    def going_on(self, report: Report) -> None:
+        """Move the bar; say what a person at a terminal has to know now."""
+        if isinstance(report, Progress):
+            if self._bar is None:
+                from .progress import Bar
+
+                self._bar = Bar(self._env, self._style)
+            self._bar.show(report)
+        elif isinstance(report, Started):
+            told = outcomes.started(report, self._style)
+            self.say(told.text(self._style) if told else "")
+        elif isinstance(report, Stopping):
+            again = " (Ctrl-C again: stop at once)" if self._env.stop.reason == "SIGINT" else ""
+            about = f"{report.job} {report.interval}"
+            self.say(f"{about}  stopping after range {report.range}{again}\n")
+
+    def say(self, text: str) -> None:
+        """Above the bar where there is one."""
+        if self._bar is not None and text:
+            self._bar.above(text)
+        else:
+            super().say(text)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def interval(self, report: IntervalReport) -> None:
+        """In full, in place of the bar."""
+        self.close()
+        self.say(outcomes.interval(report, self._style).text(self._style))
+
+    def whole(self, report: RunReport) -> None:
+        """In full."""
+        self.close()
+        self.say(outcomes.run(report, self._style).text(self._style))
+
+
+def watch(call: Call) -> Watcher:
+    """The watcher this call wants."""
+    if call.options.json:
+        return Silent(call)
+    if call.options.quiet:
+        return Quiet(call)
+    return Terminal(call) if _is_lively(call.env) else Lines(call)
+
+
+def _is_lively(env: Environment) -> bool:
+    """Whether standard error is a terminal that can redraw a line."""
+    return env.stderr_is_terminal and env.environ.get("TERM") != "dumb"
+
+
+def style_of(call: Call, *, terminal: bool) -> Style:
+    """How to write to a stream that is a terminal, or is not.
+
+    `NO_COLOR` forbids colour, `FORCE_COLOR` asks for it anywhere; either counts when it is
+    set to anything but the empty text. `TERM=dumb` knows no colour.
+    """
+    env, environ = call.env, call.env.environ
+    forced = bool(environ.get("FORCE_COLOR"))
+    capable = terminal and environ.get("TERM") != "dumb"
+    encoding = (getattr(env.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
+    return Style(
+        colour=(capable or forced) and not environ.get("NO_COLOR"),
+        unicode=encoding in {"utf8", "utf16", "utf32"},
+        width=env.width if terminal else 80,
+        program=call.options.program(),
+    )

@@ -1,0 +1,192 @@
+"""The small pieces that all texts are made of: numbers, spans of time, colour, signs.
+
+Every function takes the present as an argument, so that a text is a function of values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...core.model import Lease
+
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+COLOURS = {
+    "ok": "green",
+    "completed": "green",
+    "running": "cyan",
+    "fencing": "cyan",
+    "needs approval": "yellow",
+    "waiting": "yellow",
+    "retrying": "yellow",
+    "paused": "yellow",
+    "unfinished": "yellow",
+    "failed": "red",
+    "overdue": "red",
+    "stalled": "red",
+    "incomplete": "red",
+    "fenced out": "red",
+    "skipped": "dim",
+    "new": "dim",
+}
+"""Colour of a state or outcome by its word; the word alone is enough to understand."""
+
+_SIGNS = {
+    "completed": ("\N{CHECK MARK}", "+"),
+    "failed": ("\N{BALLOT X}", "x"),
+    "skipped": ("\N{EN DASH}", "-"),
+    "running": ("\N{BLACK RIGHT-POINTING SMALL TRIANGLE}", ">"),
+    "fencing": ("\N{BLACK RIGHT-POINTING SMALL TRIANGLE}", ">"),
+    "needs approval": ("!", "!"),
+    "pending": ("\N{MIDDLE DOT}", "."),
+    "waiting": ("\N{MIDDLE DOT}", "."),
+}
+_UNFINISHED = ("\N{HORIZONTAL ELLIPSIS}", "~")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a stream may be written to: escape codes, letters beyond ASCII, columns.
+
+    `program` is how commands to type begin, with the options that find this configuration
+    and store again.
+    """
+
+    colour: bool = False
+    unicode: bool = True
+    width: int = 80
+    program: str = "reconcile"
+
+    def paint(self, text: str, colour: str) -> str:
+        """The text in a colour of `_CODES`, or as it is."""
+        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if self.colour and colour else text
+
+    def state(self, word: str) -> str:
+        """A state or outcome in its colour."""
+        return self.paint(word, COLOURS.get(word, ""))
+
+    def sign(self, shows: str) -> str:
+        """One letter for a displayed state of an interval."""
+        letters = _SIGNS.get(shows, _UNFINISHED)
+        return self.paint(letters[0 if self.unicode else 1], COLOURS.get(shows, ""))
+
+    @property
+    def dots(self) -> str:
+        """What stands for something left out."""
+        return "\N{HORIZONTAL ELLIPSIS}" if self.unicode else "..."
+
+
+def number(value: int) -> str:
+    """With thousands separators."""
+    return f"{value:,}"
+
+
+def count(value: int, noun: str) -> str:
+    """`1 range`, `69 ranges`."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
+def span(seconds: float) -> str:
+    """A span of time in at most two units: `0.4s`, `46s`, `11m 05s`, `24h 10m`, `3d 02h`."""
+    if 0 < seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = round(max(0.0, seconds))
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m {whole % _MINUTE:02d}s"
+    if whole < 2 * _DAY:
+        return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02d}m"
+    return f"{whole // _DAY}d {whole % _DAY // _HOUR:02d}h"
+
+
+def age(seconds: float) -> str:
+    """A span of time in one unit: `2s`, `41m`, `24h`, `3d`."""
+    whole = int(max(0.0, seconds))
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m"
+    if whole < 2 * _DAY:
+        return f"{whole // _HOUR}h"
+    return f"{whole // _DAY}d"
+
+
+def stamp(instant: datetime) -> str:
+    """`2026-11-29T02:30:04Z`, as it begins a line of a log."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment(instant: datetime, now: datetime | None = None) -> str:
+    """`2026-11-29 02:30:04Z`; the time alone where the date is that of `now`."""
+    utc = instant.astimezone(UTC)
+    if now is not None and utc.date() == now.astimezone(UTC).date():
+        return utc.strftime("%H:%M:%SZ")
+    return utc.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def minute(instant: datetime) -> str:
+    """`2026-11-30 02:30Z`; with seconds where they are not zero."""
+    utc = instant.astimezone(UTC)
+    return utc.strftime("%Y-%m-%d %H:%MZ" if utc.second == 0 else "%Y-%m-%d %H:%M:%SZ")
+
+
+def rfc3339(instant: datetime | None) -> str | None:
+    """For JSON; fractions of a second only where there are any."""
+    if instant is None:
+        return None
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def seconds_between(earlier: datetime, later: datetime) -> float:
+    """Never below zero: clocks of two machines differ a little."""
+    return max(0.0, (later - earlier).total_seconds())
+
+
+def of_total(done: int, total: int | None, *, exact: bool) -> str:
+    """`17/69`, `17/~69` where the total is a guess, `17` where there is none."""
+    if total is None:
+        return f"{done}"
+    return f"{done}/{total}" if exact else f"{done}/~{total}"
+
+
+def short_changes(changes: Mapping[str, int]) -> str:
+    """`+402 -91 ~0`: granted, revoked, updated."""
+    grant, revoke, update = (changes.get(kind, 0) for kind in ("grant", "revoke", "update"))
+    return f"+{grant:,} -{revoke:,} ~{update:,}"
+
+
+def long_changes(changes: Mapping[str, int]) -> str:
+    """`402 granted, 91 revoked, 0 updated`."""
+    grant, revoke, update = (changes.get(kind, 0) for kind in ("grant", "revoke", "update"))
+    return f"{grant:,} granted, {revoke:,} revoked, {update:,} updated"
+
+
+def percent(part: int, whole: int) -> str:
+    """`11.3%`; `-` where there is no whole."""
+    return f"{100 * part / whole:.1f}%" if whole else "-"
+
+
+def holder_of(lease: Lease) -> str:
+    """`db1 pid 4711, user svc-rec`."""
+    user = f", user {lease.holder.user}" if lease.holder.user else ""
+    return f"{lease.holder}{user}"
+
+
+def cut_sum(text: str | None, style: Style) -> str:
+    """The first digits of a checksum, enough to compare two at a glance."""
+    return f"{text.rsplit(':', 1)[-1][:8]}{style.dots}" if text else "-"
+
+
+def facts(rows: Sequence[tuple[str, str]], *, indent: int = 2) -> list[str]:
+    """Lines of label and text, the texts one below the other."""
+    wide = max((len(label) for label, _ in rows), default=0)
+    return [f"{'':{indent}}{label:{wide}}  {text}" for label, text in rows]

@@ -1,0 +1,54 @@
+"""The one place where the parts are put together: configuration, store, work, outside.
+
+Nothing but this module knows stores by name, so that the core can be tested, and used,
+with any.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..core.config import Config, Job
+    from ..core.events import Report
+    from ..core.model import Interval
+    from ..core.operations import Application
+    from ..core.ports import Runtime, Store, Work
+    from .environment import Environment
+    from .options import Call
+
+
+def application(
+    call: Call, report: Callable[[Report], None], reached: Callable[[str], None]
+) -> Application:
+    """Everything an operation needs. Raises what reading the configuration raises."""
+    from ..core.operations import Application
+    from ..core.ports import Runtime
+    from .configuration import load
+
+    env, options = call.env, call.options
+    config = load(options.config, environ=env.environ, cwd=env.cwd, store=options.store)
+    runtime = Runtime(env.clock, env.host, env.entropy, env.stop, reached, report)
+    return Application(
+        config=config,
+        runtime=runtime,
+        open_store=_opener(config, env),
+        build_work=_builder(runtime),
+    )
+
+
+def _opener(config: Config, env: Environment) -> Callable[[], Store]:
+    from ..stores.registry import opener
+
+    return opener(config.store.url, clock=env.clock, host=env.host, entropy=env.entropy)
+
+
+def _builder(runtime: Runtime) -> Callable[[Job, Interval | None], Work]:
+    def build(job: Job, interval: Interval | None) -> Work:
+        from ..core.work.entitlements.work import EntitlementsWork
+
+        return EntitlementsWork(job, interval, runtime)
+
+    return build
