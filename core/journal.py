@@ -108,6 +108,7 @@ class Journal:
             state=State.UNFINISHED,
             trigger=self.record.trigger or self._task.trigger,
             runs=self._run.number,
+            last_run_id=self._run.run_id,
             started_at=self.record.started_at or now,
             waiting=None if self.record.approval else self.record.waiting,
         )

@@ -106,6 +106,7 @@ class IntervalRecord(_Record):
     trigger: Trigger | None = None
     rerun: int = 0
     runs: int = 0
+    last_run_id: str | None = None
     span: int = 1
     until_at: datetime | None = None
     started_at: datetime | None = None

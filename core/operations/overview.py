@@ -1,0 +1,318 @@
+"""`status`: how jobs and intervals stand, read from the store alone.
+
+Nothing here needs a daemon, a lease or the endpoints, so any host that reaches the store
+sees the same. Reads are bounded by what is shown, not by how long the history is.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from statistics import median
+from typing import TYPE_CHECKING
+
+from .. import planning
+from ..checksum import Checksum
+from ..errors import UsageError
+from ..model import Kind, LeaseKey, State, instant_key
+from ..records import GuardReport, IntervalRecord, RangeRecord, RunRecord
+from ..status import EventView, IntervalStatus, IntervalView, JobStatus, Problem, StatusReport
+from .look import Look, find_instant, look, open_records, read_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime, timedelta
+
+    from ..config import Job
+    from ..model import JsonObject, Lease
+    from ..ports import Store
+    from .application import Application
+
+TIMED = 30
+"""The usual and the slowest time are taken from so many completed intervals."""
+OLDER = 1000
+"""So many intervals beyond those shown are counted."""
+PAGE = 1000
+
+
+def status(
+    app: Application,
+    job: str | None = None,
+    interval: str | None = None,
+    *,
+    limit: int = 8,
+    since: timedelta | None = None,
+    state: str | None = None,
+) -> StatusReport:
+    """All jobs, one job's intervals, or one interval with runs, ranges and trail.
+
+    Raises `UnknownJob`, `UsageError` and errors of the store.
+    """
+    with closing(app.open_store()) as store:
+        facts = store.facts()
+        names = [job] if job is not None else sorted(app.config.jobs)
+        jobs = [_job(app, store, app.job(n), facts.now, limit, since, state) for n in names]
+        detail = None
+        if job is not None and interval is not None:
+            detail = _interval(app, store, app.job(job), facts.now, interval)
+        return StatusReport(
+            now=facts.now,
+            jobs=jobs,
+            config=str(app.config.path),
+            store=facts.location,
+            interval=detail,
+        )
+
+
+def _job(
+    app: Application,
+    store: Store,
+    job: Job,
+    now: datetime,
+    limit: int,
+    since: timedelta | None,
+    state: str | None,
+) -> JobStatus:
+    seen = look(store, job, now)
+    lease = store.lease(LeaseKey(job.name))
+    live = lease if lease is not None and lease.live else None
+    recent, older = _recent(store, job, seen, lease, limit, since, state)
+    unfinished = [
+        _view(job, seen, record, lease)
+        for record, _ in open_records(store, job.name)
+        if record.scheduled_at <= now
+    ]
+    due = [_pending(job, seen, d.interval.scheduled_at) for d in seen.decision.due if not d.record]
+    waiting = sorted(unfinished + due, key=lambda view: view.record.scheduled_at)
+    oldest = waiting[0] if waiting else None
+    overdue = oldest is not None and oldest.deadline_at is not None and now > oldest.deadline_at
+    completed = _completed(store, job)
+    seconds = [_seconds(record) for record in completed]
+    problems = list(_problems(job, waiting, now))
+    return JobStatus(
+        job=job,
+        state=_state(job, seen, live, unfinished, overdue=overdue, recent=recent),
+        next_due=seen.decision.next_due.scheduled_at if seen.decision.next_due else None,
+        lease=live,
+        backlog=seen.decision.backlog,
+        oldest_unfinished=oldest,
+        oldest_overdue=overdue,
+        last_completed=completed[0] if completed else None,
+        recent=recent,
+        problems=problems,
+        usual_seconds=median(seconds) if seconds else None,
+        slowest_seconds=max(seconds, default=None),
+        timed=len(seconds),
+        older=older,
+        dated=job.work.dated,
+        source=job.work.source.path,
+        target=f"{job.work.target.url}, table {job.work.target.table}",
+        deadline=planning.deadline(job, seen.schedule),
+    )
+
+
+def _recent(
+    store: Store,
+    job: Job,
+    seen: Look,
+    lease: Lease | None,
+    limit: int,
+    since: timedelta | None,
+    state: str | None,
+) -> tuple[list[IntervalView], int]:
+    """The newest intervals first, those due without a record too; how many more there are."""
+    views = [
+        _pending(job, seen, due.interval.scheduled_at)
+        for due in reversed(seen.decision.due)
+        if due.record is None
+    ]
+    edge = instant_key(seen.now - since) if since is not None else ""
+    for record in _newest(store, job, after=edge):
+        if len(views) >= limit + OLDER:
+            break
+        views.append(_view(job, seen, record, lease))
+    views.sort(key=lambda view: view.record.scheduled_at, reverse=True)
+    if state is not None:
+        views = [view for view in views if state in (view.shows, view.record.state)]
+    shown = views if since is not None else views[:limit]
+    return shown, len(views) - len(shown)
+
+
+def _newest(store: Store, job: Job, *, after: str) -> Iterator[IntervalRecord]:
+    before = ""
+    while True:
+        page = store.scan(
+            Kind.INTERVAL, job.name, after=after, before=before, limit=100, newest_first=True
+        )
+        for found in page:
+            yield IntervalRecord.from_json(found.value)
+        if len(page) < 100:
+            return
+        before = page[-1].key
+
+
+def _completed(store: Store, job: Job) -> list[IntervalRecord]:
+    """The newest completed intervals, newest first."""
+    found: list[IntervalRecord] = []
+    for looked_at, record in enumerate(_newest(store, job, after="")):
+        if record.state is State.COMPLETED:
+            found.append(record)
+        if len(found) == TIMED or looked_at > OLDER:
+            break
+    return found
+
+
+def _seconds(record: IntervalRecord) -> float:
+    if record.started_at is None or record.completed_at is None:
+        return 0.0
+    return (record.completed_at - record.started_at).total_seconds()
+
+
+def _pending(job: Job, seen: Look, instant: datetime) -> IntervalView:
+    assert seen.schedule is not None, "what is due without a record is on the schedule"
+    interval = seen.schedule.interval(job.name, instant)
+    record = IntervalRecord(id=interval.id, scheduled_at=interval.scheduled_at)
+    return _view(job, seen, record, None)
+
+
+def _view(job: Job, seen: Look, record: IntervalRecord, lease: Lease | None) -> IntervalView:
+    deadline = planning.deadline_of(job, seen.schedule, record)
+    retry = planning.retry_at(job, record)
+    if record.state.is_final:
+        return IntervalView(record, record.state, deadline)
+    shows = _shows(record, lease, seen.now, deadline, retry)
+    return IntervalView(record, shows, deadline, retry if shows == "retrying" else None)
+
+
+def _shows(
+    record: IntervalRecord,
+    lease: Lease | None,
+    now: datetime,
+    deadline: datetime,
+    retry: datetime | None,
+) -> str:
+    """What an interval that is not final is shown as: it follows from lease and clock."""
+    if (
+        lease is not None
+        and not lease.released
+        and lease.interval == instant_key(record.scheduled_at)
+    ):
+        if not lease.live:
+            return "stalled"
+        run_is_open = record.runs > 0 and record.last_run_id == lease.fence.run
+        return "running" if run_is_open else "fencing"
+    if record.waiting is not None and record.approval is None:
+        return "needs approval"
+    if now > deadline:
+        return "overdue"
+    if retry is not None and retry > now:
+        return "retrying"
+    return record.state
+
+
+def _state(
+    job: Job,
+    seen: Look,
+    lease: Lease | None,
+    unfinished: Sequence[IntervalView],
+    *,
+    overdue: bool,
+    recent: Sequence[IntervalView],
+) -> str:
+    """The most urgent of a job's states."""
+    shown = {view.shows for view in unfinished}
+    newest = next((v.record for v in recent if v.record.state.is_final), None)
+    ranked = (
+        ("overdue", overdue),
+        ("needs approval", "needs approval" in shown),
+        ("failed", newest is not None and newest.state is State.FAILED),
+        ("stalled", "stalled" in shown),
+        ("running", lease is not None),
+        ("waiting", bool(unfinished) or seen.decision.backlog > 0),
+        ("paused", seen.job.pause is not None),
+        ("new", newest is None),
+        ("on demand", job.schedule is None),
+    )
+    return next((name for name, holds in ranked if holds), "ok")
+
+
+def _problems(job: Job, waiting: Sequence[IntervalView], now: datetime) -> Iterator[Problem]:
+    """What a person should see to, oldest first, each with the commands to type."""
+    for view in waiting:
+        record = view.record
+        name = f"{job.name} {record.id}"
+        if view.shows == "needs approval":
+            guard = GuardReport.from_json(record.waiting or {})
+            share = guard.revoke / guard.base if guard.base else 0.0
+            yield Problem(
+                "!",
+                f"{name}: {guard.revoke:,} revokes ({share:.1%}) wait for somebody's approval",
+                (
+                    f"reconcile status {name}",
+                    f'reconcile resume {name} --approve {guard.hash} -m "why"',
+                ),
+            )
+        elif view.shows in ("overdue", "retrying", "stalled") or record.kills > 1:
+            yield Problem("!", f"{name}: {_trouble(job, view, now)}", (f"reconcile status {name}",))
+
+
+def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
+    record = view.record
+    parts = []
+    if view.deadline_at is not None and now > view.deadline_at:
+        late = (now - record.scheduled_at).total_seconds() / 3600
+        parts.append(f"due {late:.0f}h ago, past its deadline")
+    if view.shows == "stalled":
+        parts.append("its holder is silent; the next trigger takes it over")
+    if record.kills > 1:
+        where = f"range {record.ranges_done + 1}"
+        parts.append(f"killed {record.kills} times in {where} without progress")
+    elif record.failure is not None:
+        parts.append(f"failed {record.attempts} of {job.max_attempts} attempts:")
+        parts.append(str(record.failure.get("text")))
+    return ", ".join(parts).replace(":, ", ": ") or view.shows
+
+
+def _interval(app: Application, store: Store, job: Job, now: datetime, text: str) -> IntervalStatus:
+    seen = look(store, job, now)
+    instant = find_instant(store, seen, job.name, text)
+    record, _ = read_interval(store, job.name, instant)
+    lease = store.lease(LeaseKey(job.name))
+    if record is None:
+        if instant > now:
+            raise UsageError(
+                f"{job.name} {text} lies in the future",
+                hint=f"see what there is: reconcile status {job.name}",
+            )
+        view = _pending(job, seen, instant)
+        return IntervalStatus(job, view, (), (), ())
+    key = instant_key(instant)
+    runs = [RunRecord.from_json(value) for value, _ in _all(store, Kind.RUN, job.name, key)]
+    events = [EventView(at, value) for value, at in _all(store, Kind.EVENT, job.name, key)]
+    plan = (record.cursor or {}).get("plan")
+    ranges = [
+        RangeRecord.from_json(value) for value, _ in _all(store, Kind.RANGE, job.name, str(plan))
+    ]
+    desired = sum((r.desired for r in ranges), Checksum())
+    observed = sum((r.proved for r in ranges), Checksum())
+    return IntervalStatus(
+        job=job,
+        view=_view(job, seen, record, lease),
+        runs=runs,
+        ranges=ranges,
+        events=events,
+        lease=lease if lease is not None and lease.interval == key else None,
+        desired=str(desired) if ranges else None,
+        observed=str(observed) if ranges else None,
+    )
+
+
+def _all(store: Store, kind: Kind, job: str, prefix: str) -> Iterator[tuple[JsonObject, datetime]]:
+    """All records below a prefix, in order of key."""
+    after = ""
+    while True:
+        page = store.scan(kind, job, prefix=f"{prefix}/", after=after, limit=PAGE)
+        for found in page:
+            yield found.value, found.at
+        if len(page) < PAGE:
+            return
+        after = page[-1].key
