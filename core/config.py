@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
-
-    from .model import Rate
+    from pathlib import PurePath
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -23,23 +22,15 @@ DAY = timedelta(days=1)
 
 TTL_ONE_HOST = timedelta(seconds=60)
 TTL_NETWORK = timedelta(minutes=3)
+MIN_TTL = timedelta(seconds=2)
+"""Shorter leases cost more renewals than they save waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """`[store]`. `url` is normalised: `sqlite:///absolute/path`, with its query kept."""
+    """`[store]`. `url` is normalised, see `sqlite_url`; its query is kept."""
 
     url: str
-    keep: timedelta = 400 * DAY
-
-
-@dataclass(frozen=True, slots=True)
-class AlertsConfig:
-    """`[alerts]`."""
-
-    command: tuple[str, ...] = ()
-    notify: tuple[str, ...] = ()
-    metrics_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +51,13 @@ class CatchUpConfig:
 
     policy: str | None = None
     window: timedelta | None = None
-    rate: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """`[jobs.NAME.source]`. `options` holds what only its type knows, still as written.
+    """`[jobs.NAME.source]`. `path` is absolute, its placeholders not yet filled in.
 
-    `path` is absolute, its placeholders not yet filled in.
+    `rename` leads from the file's names of columns to the target's.
     """
 
     type: str
@@ -76,15 +66,14 @@ class SourceConfig:
     columns: tuple[str, ...] | None = None
     null: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
-    manifest: str | None = None
-    fields: tuple[str, ...] | None = None
     delimiter: str = ","
     encoding: str = "utf-8"
 
 
 @dataclass(frozen=True, slots=True)
 class TargetConfig:
-    """`[jobs.NAME.target]`. `url` is normalised as in `StoreConfig`."""
+    """`[jobs.NAME.target]`. `url` is normalised, see `sqlite_url`. `columns` are those
+    beside the account."""
 
     type: str
     url: str
@@ -142,7 +131,6 @@ class Job:
     retry_delay: timedelta = 5 * MINUTE
     max_runtime: timedelta | None = None
     max_intervals: int | None = None
-    max_wait: timedelta = MINUTE
     lease: LeaseConfig = field(default_factory=LeaseConfig)
     catch_up: CatchUpConfig = field(default_factory=CatchUpConfig)
 
@@ -159,4 +147,22 @@ class Config:
     path: Path
     store: StoreConfig
     jobs: Mapping[str, Job]
-    alerts: AlertsConfig = field(default_factory=AlertsConfig)
+
+
+def sqlite_url(path: PurePath, query: str = "") -> str:
+    """The one spelling of an SQLite database: `sqlite://`, its absolute path, the query.
+
+    `%`, `?` and `#` of the path are percent-encoded, so that the query begins at the `?`.
+    """
+    text = str(path)
+    for mark in "%?#":
+        text = text.replace(mark, f"%{ord(mark):02X}")
+    return f"sqlite://{text}" + (f"?{query}" if query else "")
+
+
+def sqlite_path(url: str) -> Path:
+    """The file that a URL of `sqlite_url` names."""
+    text = url.removeprefix("sqlite://").partition("?")[0]
+    for mark in "#?%":
+        text = text.replace(f"%{ord(mark):02X}", mark)
+    return Path(text)

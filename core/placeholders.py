@@ -81,6 +81,6 @@ def _check_pattern(placeholder: str, pattern: str) -> None:
 def _zone(name: str) -> tzinfo:
     if name == "UTC":
         return UTC
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - the only zone so far is UTC
+    from zoneinfo import ZoneInfo
 
     return ZoneInfo(name)

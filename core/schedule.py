@@ -256,7 +256,7 @@ class UtcCron:
 
     def __init__(self, expression: str) -> None:
         # Deferred: it brings calendar and locale, which commands without jobs never need.
-        from cronsim import CronSim, CronSimError  # noqa: PLC0415
+        from cronsim import CronSim, CronSimError
 
         try:
             cron = CronSim(expression, datetime.combine(_EPOCH, time(), UTC))

@@ -1,0 +1,271 @@
+"""Reading `reconcile.toml` and `conf.d/*.toml` into a `Config`, or refusing them.
+
+Pure but for one thing: links in paths are followed, to see that store and target are two
+files. A problem is never the end of reading: all problems of all files come in one
+`ConfigError`, a line for each, `FILE line N: key: what is wrong`, with the mend below it.
+
+What only a later version will know is refused by name, never accepted and ignored: a job
+that seems to have a heartbeat and has none is worse than one that does not start.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .config import (
+    MINUTE,
+    TTL_NETWORK,
+    TTL_ONE_HOST,
+    Config,
+    EntitlementsConfig,
+    Job,
+    SourceConfig,
+    StoreConfig,
+    TargetConfig,
+    sqlite_path,
+    sqlite_url,
+)
+from .errors import ConfigError
+from .toml_endpoints import database_url, scheme
+from .toml_jobs import read_job
+from .toml_values import Problems, Section, show_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from .toml_values import KeyPath, Problem
+
+STORE_NAME = "reconcile.db"
+SYSTEM_FOLDER = Path("/etc/reconcile")
+SYSTEM_STORE = Path("/var/lib/reconcile/state.db")
+
+_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
+_AT_END = " (at end of document)"
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_JOB_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
+_LATER_STORES = ("postgresql", "postgres", "redis", "rediss", "valkey", "valkeys")
+
+
+def parse(
+    files: Sequence[tuple[Path, str]],
+    environ: Mapping[str, str],
+    *,
+    cwd: Path | None = None,
+    store: str | None = None,
+) -> Config:
+    """The configuration of a main file and its drop-ins, which hold `[jobs.*]` only.
+
+    `files` are absolute paths with their texts, the main file first. Relative paths in them
+    are relative to the main file's folder. `cwd` only shortens the names of files in
+    messages. `store` is a store's address that goes before the file's; relative paths in it
+    are relative to `cwd`.
+
+    Raises `ConfigError` with all problems.
+    """
+    problems = Problems(environ)
+    main = files[0][0]
+    url = default_store(main)
+    jobs: dict[str, Job] = {}
+    for number, (file, text) in enumerate(files):
+        values = _values(file, text, problems)
+        if values is None:
+            continue
+        top = Section(problems, file, (), values)
+        if number == 0:
+            top.later("alerts")
+            url = _store(top.section("store"), main.parent) or url
+        else:
+            for key in top.names():
+                if key != "jobs":
+                    top.raw(key)
+                    top.wrong(key, "stands in a drop-in", f"put it into {_label(main, cwd)}")
+        for job in _jobs(top.section("jobs"), main.parent, jobs, cwd):
+            jobs[job.name] = job
+        top.finish()
+    if store is not None:
+        url = database_url(store, cwd or main.parent)
+    _check_files(url, jobs.values(), problems)
+    if problems.found:
+        raise _refusal(problems.found, files, cwd)
+    return Config(path=main, store=StoreConfig(url), jobs=jobs)
+
+
+def default_store(main: Path) -> str:
+    """The store of a configuration that names none: beside the file, and for one under
+    /etc/reconcile in /var/lib."""
+    if main.is_relative_to(SYSTEM_FOLDER):
+        return sqlite_url(SYSTEM_STORE)
+    return sqlite_url(main.parent / STORE_NAME)
+
+
+def defaults() -> Mapping[str, str]:
+    """What holds where the file says nothing, by key, as the manual's table words it."""
+    work = EntitlementsConfig(SourceConfig("csv", ""), TargetConfig("sql", "", ""))
+    job = Job("", Path(), None, work)
+    guards = work.guards
+    return {
+        "store.url": f"{STORE_NAME} beside the file; {SYSTEM_STORE} under {SYSTEM_FOLDER}",
+        "schedule": "none: on demand",
+        "timezone": job.timezone,
+        "start": "the first run",
+        "deadline": f"one period, between {show_duration(15 * MINUTE)} and 24h",
+        "range_size": str(work.range_size),
+        "max_attempts": str(job.max_attempts),
+        "retry_delay": show_duration(job.retry_delay),
+        "max_runtime": "none",
+        "max_intervals": "none",
+        "plan_age": show_duration(work.plan_age),
+        "fence_wait": "lease.ttl",
+        "lease.ttl": f"{show_duration(TTL_ONE_HOST)}, network stores {show_duration(TTL_NETWORK)}",
+        "lease.progress_deadline": show_duration(job.lease.progress_deadline),
+        "lease.detect_dead": str(job.lease.detect_dead).lower(),
+        "catch_up.policy": "all for a dated source, else latest",
+        "catch_up.window": "7d, at least two periods",
+        "source.type": "from the suffix",
+        "source.account": "the target's account",
+        "source.columns": "the target's columns",
+        "source.null": "none",
+        "source.rename": "none",
+        "source.delimiter": work.source.delimiter,
+        "source.encoding": work.source.encoding,
+        "target.type": "sql",
+        "target.table": "the job's name",
+        "target.key": "the table's primary key",
+        "target.account": "the key's first column",
+        "target.columns": "the source's columns",
+        "target.scope": "all rows",
+        "guards.max_revoke": f"{guards.max_revoke:.0%}",
+        "guards.max_revoke_min": str(guards.max_revoke_min),
+        "guards.max_update": f"{guards.max_update:.0%}",
+        "guards.min_rows": str(guards.min_rows),
+        "guards.must_contain": "none",
+    }
+
+
+def _values(file: Path, text: str, problems: Problems) -> dict[str, object] | None:
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        problems.add(file, (), "is nested too deeply", "write fewer brackets within brackets")
+    except ValueError as error:
+        what, place = str(error), _PLACE.search(str(error))
+        line = int(place[1]) if place else None
+        if what.endswith(_AT_END):
+            line = max(1, len(text.splitlines()))
+        what = _PLACE.sub("", what).removesuffix(_AT_END)
+        text = f"not TOML: {what[:1].lower()}{what[1:]}"
+        problems.add(file, (), text, "texts stand in quotes; see https://toml.io", line)
+    return None
+
+
+def _store(section: Section, folder: Path) -> str | None:
+    section.later("keep")
+    text = section.text("url")
+    section.finish()
+    if text is None:
+        return None
+    try:
+        url = database_url(text, folder)
+    except ConfigError as error:
+        section.wrong("url", str(error), error.hint)
+        return None
+    if scheme(url) in _LATER_STORES:
+        section.wrong("url", "only SQLite stores are supported by this version", "name a file")
+    return url
+
+
+def _jobs(
+    section: Section, folder: Path, known: Mapping[str, Job], cwd: Path | None
+) -> Iterator[Job]:
+    for name in section.names():
+        inner = section.section(name)
+        if not _JOB_NAME.fullmatch(name):
+            section.wrong(
+                name,
+                "cannot be the name of a job",
+                "write up to 64 lower-case letters, digits, - and _; a letter or digit first",
+            )
+        elif name in known:
+            other = _label(known[name].origin, cwd)
+            section.wrong(name, f"is a job of {other} too", "give it another name")
+        else:
+            job = read_job(inner, name, folder)
+            if job is not None:
+                yield job
+
+
+def _check_files(store: str, jobs: Iterable[Job], problems: Problems) -> None:
+    """Refuse a target in the store's file, and two jobs that own the same rows."""
+    owners: dict[tuple[str, str], list[Job]] = {}
+    for job in jobs:
+        target, key = job.work.target, ("jobs", job.name, "target")
+        if scheme(store) == "sqlite" and _real(store) == _real(target.url):
+            problems.add(
+                job.origin,
+                key,
+                "is the file of the store",
+                "keep the store in a file of its own: [store] url",
+            )
+        others = owners.setdefault((target.url, target.table), [])
+        for other in others:
+            scope = other.work.target.scope
+            if scope is None or target.scope is None or scope == target.scope:
+                problems.add(
+                    job.origin,
+                    key,
+                    f"is the table of job {other.name} too, so each would undo the other's work",
+                    "give each a scope of its own, or merge the jobs",
+                )
+        others.append(job)
+
+
+def _real(url: str) -> Path:
+    path = sqlite_path(url)
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # a loop of links, which opening it will report
+        return path
+
+
+def _refusal(
+    found: Sequence[Problem], files: Sequence[tuple[Path, str]], cwd: Path | None
+) -> ConfigError:
+    """One error for all problems, in the order of files and lines."""
+    from .toml_lines import key_lines
+
+    lines: dict[Path, Mapping[KeyPath, int]] = {}
+    for file, text in files:
+        broken = any(problem.file == file and not problem.key for problem in found)
+        lines[file] = {} if broken else key_lines(text)
+    order = {file: number for number, (file, _) in enumerate(files)}
+    placed = sorted(
+        ((order[p.file], p.line or _line(lines[p.file], p.key) or 0, p) for p in found),
+        key=lambda item: item[:2],
+    )
+    told: list[str] = []
+    for _, line, problem in placed:
+        place = _label(problem.file, cwd) + (f" line {line}" if line else "")
+        key = ".".join(_spelled(part) for part in problem.key)
+        told.append(": ".join(part for part in (place, key, problem.text) if part))
+        told.append(f"  {problem.mend}" if problem.mend else "")
+    hint = told.pop().strip()
+    return ConfigError("\n".join(line for line in told if line), hint=hint)
+
+
+def _line(lines: Mapping[KeyPath, int], key: KeyPath) -> int | None:
+    """The line of a key, or of the innermost table around it that is there."""
+    return next((lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in lines), None)
+
+
+def _spelled(part: str) -> str:
+    return part if _BARE_KEY.fullmatch(part) else f'"{part}"'
+
+
+def _label(file: Path, cwd: Path | None) -> str:
+    """How a file is called in messages: from the current folder where it is inside."""
+    if cwd is not None and file.is_relative_to(cwd):
+        return str(file.relative_to(cwd))
+    return str(file)

@@ -1,0 +1,226 @@
+"""Reading the `source` and `target` of a job, in their short and their long forms.
+
+The short form is a text: a path, or for the target an SQLite address. `account` and
+`columns` may stand at job level, for both sides, and `key` for the target.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from . import placeholders
+from .config import SourceConfig, TargetConfig, sqlite_url
+from .errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .toml_values import Section
+
+SOURCE_TYPES = ("csv",)
+TARGET_TYPES = ("sql",)
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|$)")
+_CSV_SUFFIXES = (".csv", ".csv.gz")
+_LATER_SOURCE_TYPES = ("jsonl", "json", "sql", "http", "scim", "ldap")
+_LATER_TARGET_TYPES = ("http", "scim")
+_LATER_SOURCE_KEYS = ("url", "query", "manifest", "fields", "rate", "sorted", "key_policy")
+_LATER_TARGET_KEYS = ("schema", "interval_column", "rate", "key_policy")
+_UNFIT_DELIMITERS = ('"', "\n", "\r", "\0")
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a job says for both its sides."""
+
+    account: str | None
+    columns: tuple[str, ...] | None
+    key: tuple[str, ...] | None
+
+
+def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | None:
+    """The job's source; None where something it cannot do without is wrong."""
+    short = isinstance(job.raw("source"), str)
+    section, key = (job, "source") if short else (job.section("source"), "path")
+    path = _template(section, key, folder)
+    if short:
+        kind = _kind_of_source(section, key, path)
+        if path is None or kind is None:
+            return None
+        return SourceConfig(kind, path, account=shared.account, columns=shared.columns)
+    if "source" not in job:
+        job.wrong("", "has no source", 'write for example source = "exports/{date}.csv"')
+        return None
+    section.later(*_LATER_SOURCE_KEYS)
+    kind = section.choice("type", SOURCE_TYPES, _LATER_SOURCE_TYPES)
+    if "path" not in section and "url" not in section:
+        section.wrong("", "has no path", 'write for example path = "exports/{date}.csv"')
+    if "type" not in section:
+        kind = _kind_of_source(section, key, path)
+    account, columns = section.text("account"), section.texts("columns")
+    null, rename = section.texts("null", empty=True), section.renames("rename")
+    delimiter = section.mark("delimiter", 1)
+    if delimiter in _UNFIT_DELIMITERS:
+        section.wrong("delimiter", f"cannot be {delimiter!r}", 'write "," or ";"')
+    encoding = section.choice("encoding", ("utf-8",))
+    section.finish()
+    if path is None or kind is None:
+        return None
+    return SourceConfig(
+        type=kind,
+        path=path,
+        account=account or shared.account,
+        columns=columns or shared.columns,
+        null=null or (),
+        rename=rename,
+        delimiter=delimiter or ",",
+        encoding=encoding or "utf-8",
+    )
+
+
+def read_target(
+    job: Section, shared: Shared, source: SourceConfig | None, name: str, folder: Path
+) -> TargetConfig | None:
+    """The job's target; None where something it cannot do without is wrong."""
+    columns_of_source = source.columns if source else None
+    if isinstance(job.raw("target"), str):
+        url = _sqlite(job, "target", folder)
+        if url is None:
+            return None
+        account, columns, key = shared.account, columns_of_source, shared.key
+        _check_columns(job, account, columns, key)
+        return TargetConfig("sql", url, name, key=key, account=account, columns=columns)
+    section = job.section("target")
+    if "target" not in job:
+        job.wrong("", "has no target", 'write for example target = "app.db"')
+        return None
+    section.later(*_LATER_TARGET_KEYS)
+    section.choice("type", TARGET_TYPES, _LATER_TARGET_TYPES)
+    if "url" not in section:
+        section.wrong("", "has no url", 'write for example url = "sqlite:///app.db"')
+    url = _sqlite(section, "url", folder)
+    table, scope = section.text("table"), section.text("scope")
+    account = section.text("account") or shared.account
+    columns = section.texts("columns") or shared.columns or columns_of_source
+    key = section.texts("key") or shared.key
+    section.finish()
+    _check_columns(section, account, columns, key)
+    if url is None:
+        return None
+    return TargetConfig(
+        type="sql",
+        url=url,
+        table=table or name,
+        key=key,
+        account=account,
+        columns=columns,
+        scope=scope,
+    )
+
+
+def database_url(text: str, folder: Path) -> str:
+    """A store's or target's address, normalised: an SQLite path becomes `sqlite_url`.
+
+    Relative paths are those of `folder`. Other schemes are left as they are. `ConfigError`
+    for an SQLite address that names no file.
+    """
+    match = _SCHEME.match(text)
+    if match is None:
+        return _file_url(text, "", folder)
+    if match[1].lower() != "sqlite":
+        return text
+    if not text.lower().startswith("sqlite:///"):
+        raise ConfigError(
+            f"{text!r} names a host; an SQLite database is a file on this one",
+            hint="write sqlite:///relative, sqlite:////absolute, or a path",
+        )
+    from urllib.parse import unquote
+
+    path, _, query = text[len("sqlite:///") :].partition("?")
+    return _file_url(unquote(path), query, folder)
+
+
+def scheme(url: str) -> str:
+    """The scheme of a normalised address."""
+    return url.partition(":")[0].lower()
+
+
+def _file_url(path: str, query: str, folder: Path) -> str:
+    if path in ("", ":memory:"):
+        raise ConfigError("this address names no file", hint="write sqlite:///relative, or a path")
+    return sqlite_url(folder / path, query)
+
+
+def _sqlite(section: Section, key: str, folder: Path) -> str | None:
+    """The normalised address of an SQLite target."""
+    text = section.text(key)
+    if text is None:
+        return None
+    try:
+        url = database_url(text, folder)
+    except ConfigError as error:
+        section.wrong(key, str(error), error.hint)
+        return None
+    if scheme(url) != "sqlite":
+        section.wrong(key, "only SQLite targets are supported by this version", "name a file")
+        return None
+    if "?" in url:
+        section.wrong(key, "has options after a ?, and a target has none", "take them out")
+        return None
+    return url
+
+
+def _template(section: Section, key: str, folder: Path) -> str | None:
+    """A path with placeholders, made absolute."""
+    text = section.text(key)
+    if text is None:
+        return None
+    if _SCHEME.match(text):
+        section.wrong(key, "only CSV files are supported by this version", "name a file")
+        return None
+    path = str(folder / text)
+    try:
+        placeholders.check(path)
+    except ConfigError as error:
+        section.wrong(key, str(error), error.hint)
+        return None
+    return path
+
+
+def _kind_of_source(section: Section, key: str, path: str | None) -> str | None:
+    """The type that a path's suffix says."""
+    if path is None:
+        return None
+    if path.lower().endswith(_CSV_SUFFIXES):
+        return "csv"
+    section.wrong(
+        key,
+        "does not say by its suffix what it is (.csv, .csv.gz)",
+        'write a table with path = "…" and type = "csv"',
+    )
+    return None
+
+
+def _check_columns(
+    section: Section,
+    account: str | None,
+    columns: tuple[str, ...] | None,
+    key: tuple[str, ...] | None,
+) -> None:
+    """Refuse columns, key and account that contradict each other."""
+    first = account or (key[0] if key else None)
+    if columns is None or first is None:
+        return
+    if first in columns:
+        section.wrong(
+            "columns", f"has the account, {first!r}, in it", "name the columns beside it only"
+        )
+    unknown = next((name for name in key or () if name != first and name not in columns), None)
+    if unknown is not None:
+        section.wrong(
+            "key",
+            f"has {unknown!r} in it, which is neither the account nor one of the columns",
+            "add it to columns, or take it out of key",
+        )

@@ -1,0 +1,169 @@
+"""Reading one `[jobs.NAME]` table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from .config import (
+    MIN_TTL,
+    TTL_ONE_HOST,
+    CatchUpConfig,
+    EntitlementsConfig,
+    GuardsConfig,
+    Job,
+    LeaseConfig,
+)
+from .errors import ConfigError
+from .leasing import RENEWALS_PER_TTL
+from .schedule import Schedule
+from .toml_endpoints import Shared, read_source, read_target
+from .toml_values import show_duration
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .toml_values import Section
+
+T = TypeVar("T")
+
+CATCH_UP_POLICIES = ("all", "latest", "none")
+
+_LATER_KEYS = (
+    "command", "python", "ranges", "env", "env_file", "cwd", "kill_after", "notify", "heartbeat",
+    "on_failed", "max_wait", "dst_gap", "dst_overlap",
+)  # fmt: skip
+_OTHER_WORK = ("command", "python")
+
+
+def read_job(section: Section, name: str, folder: Path) -> Job | None:
+    """The job of a table; None where something it cannot do without is wrong.
+
+    Relative paths are those of `folder`.
+    """
+    section.later(*_LATER_KEYS)
+    schedule, timezone = _schedule(section)
+    work = _entitlements(section, name, folder)
+    start = section.instant("start")
+    deadline, max_runtime = section.duration("deadline"), section.duration("max_runtime")
+    max_attempts, max_intervals = (
+        section.whole("max_attempts", 1),
+        section.whole("max_intervals", 1),
+    )
+    retry_delay = section.duration("retry_delay")
+    lease = _lease(section.section("lease"))
+    catch_up = _catch_up(section.section("catch_up"), schedule)
+    if "schedule" not in section:
+        for key in ("start", "catch_up"):
+            if key in section:
+                section.wrong(key, "means nothing without a schedule", "take it out")
+    section.finish()
+    if work is None:
+        return None
+    plain = Job(name=name, origin=section.file, schedule=None, work=work)
+    return Job(
+        name=name,
+        origin=section.file,
+        schedule=section.text("schedule"),
+        work=work,
+        timezone=timezone,
+        start=start,
+        deadline=deadline,
+        max_attempts=_or(max_attempts, plain.max_attempts),
+        retry_delay=_or(retry_delay, plain.retry_delay),
+        max_runtime=max_runtime,
+        max_intervals=max_intervals,
+        lease=lease,
+        catch_up=catch_up,
+    )
+
+
+def _or(value: T | None, default: T) -> T:
+    return default if value is None else value
+
+
+def _schedule(section: Section) -> tuple[Schedule | None, str]:
+    """The schedule, None on demand, and its time zone."""
+    timezone = _or(section.text("timezone"), "UTC")
+    if timezone != "UTC":
+        text = f"{timezone!r} is not supported by this version"
+        section.wrong("timezone", text, 'write timezone = "UTC"')
+        timezone = "UTC"
+    expression = section.text("schedule")
+    if expression is None:
+        return None, timezone
+    try:
+        return Schedule(expression, timezone), timezone
+    except ConfigError as error:
+        section.wrong("schedule", str(error), error.hint)
+        return None, timezone
+
+
+def _lease(section: Section) -> LeaseConfig:
+    plain = LeaseConfig()
+    ttl = section.duration("ttl", MIN_TTL)
+    progress_deadline = section.duration("progress_deadline")
+    detect_dead = section.flag("detect_dead")
+    section.finish()
+    renewal = (ttl or TTL_ONE_HOST) / RENEWALS_PER_TTL
+    if _or(progress_deadline, plain.progress_deadline) < renewal:
+        section.wrong(
+            "progress_deadline" if progress_deadline else "ttl",
+            f"renewal, every {renewal.total_seconds():g}s, would be slower than progress_deadline",
+            "make progress_deadline longer, or ttl shorter",
+        )
+    return LeaseConfig(
+        ttl=ttl,
+        progress_deadline=_or(progress_deadline, plain.progress_deadline),
+        detect_dead=_or(detect_dead, plain.detect_dead),
+    )
+
+
+def _catch_up(section: Section, schedule: Schedule | None) -> CatchUpConfig:
+    section.later("rate")
+    policy = section.choice("policy", CATCH_UP_POLICIES)
+    window = section.duration("window")
+    section.finish()
+    period = schedule.period if schedule and window else None
+    if window is not None and period is not None and window < period:
+        section.wrong(
+            "window",
+            f"is shorter than a period of the schedule, {show_duration(period)}",
+            "make it longer, or leave it out: 7 days, and at least two periods",
+        )
+    return CatchUpConfig(policy=policy, window=window)
+
+
+def _entitlements(section: Section, name: str, folder: Path) -> EntitlementsConfig | None:
+    shared = Shared(section.text("account"), section.texts("columns"), section.texts("key"))
+    guards = _guards(section.section("guards"))
+    range_size = section.whole("range_size", 1)
+    plan_age, fence_wait = section.duration("plan_age"), section.duration("fence_wait")
+    if any(key in section for key in _OTHER_WORK):
+        section.raw("source"), section.raw("target")
+        return None
+    source = read_source(section, shared, folder)
+    target = read_target(section, shared, source, name, folder)
+    if source is None or target is None:
+        return None
+    plain = EntitlementsConfig(source, target)
+    return EntitlementsConfig(
+        source=source,
+        target=target,
+        guards=guards,
+        range_size=_or(range_size, plain.range_size),
+        plan_age=_or(plan_age, plain.plan_age),
+        fence_wait=fence_wait,
+    )
+
+
+def _guards(section: Section) -> GuardsConfig:
+    plain = GuardsConfig()
+    guards = GuardsConfig(
+        max_revoke=_or(section.share("max_revoke"), plain.max_revoke),
+        max_revoke_min=_or(section.whole("max_revoke_min", 0), plain.max_revoke_min),
+        max_update=_or(section.share("max_update"), plain.max_update),
+        min_rows=_or(section.whole("min_rows", 0), plain.min_rows),
+        must_contain=_or(section.texts("must_contain"), plain.must_contain),
+    )
+    section.finish()
+    return guards

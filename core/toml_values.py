@@ -1,0 +1,310 @@
+"""Reading the values of one TOML table, and collecting all that is wrong with them.
+
+A `Section` is one table while it is read. Each reader takes one key, checks it, and gives
+its value, or None where the key is missing or wrong; what is wrong becomes a `Problem`.
+Reading goes on after it, so that a user sees all problems at once. `finish` reports the
+keys that nobody asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING
+
+from .errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+KeyPath = tuple[str, ...]
+
+_UNITS = {
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
+_DURATION = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
+_LONGEST = timedelta(days=36500)
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%", re.ASCII)
+_VARIABLE = re.compile(r"\$\{([^}]*)(\}?)")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with one key, and how to mend it. `line` is only given where the key
+    cannot be looked up: in a file that is not TOML."""
+
+    file: Path
+    key: KeyPath
+    text: str
+    mend: str = ""
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class Problems:
+    """All that is wrong so far, in order of finding."""
+
+    environ: Mapping[str, str]
+    found: list[Problem] = field(default_factory=list)
+
+    def add(
+        self, file: Path, key: KeyPath, text: str, mend: str = "", line: int | None = None
+    ) -> None:
+        """Note a problem; the first one of a key counts."""
+        if not any(old.file == file and old.key == key for old in self.found):
+            self.found.append(Problem(file, key, text, mend, line))
+
+
+class Section:
+    """One table of one file while it is read."""
+
+    def __init__(
+        self, problems: Problems, file: Path, path: KeyPath, values: Mapping[str, object]
+    ) -> None:
+        self.problems = problems
+        self.file = file
+        self.path = path
+        self._values = values
+        self._asked: set[str] = set()
+
+    def wrong(self, key: str, text: str, mend: str = "") -> None:
+        """Report a key of this table, or with "" the table itself."""
+        self.problems.add(self.file, (*self.path, key) if key else self.path, text, mend)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def names(self) -> Iterable[str]:
+        """The keys that the table has."""
+        return self._values
+
+    def raw(self, key: str) -> object | None:
+        """A key's value as tomllib gives it; None where there is none."""
+        self._asked.add(key)
+        return self._values.get(key)
+
+    def section(self, key: str) -> Section:
+        """A table within this one; an empty one where it is missing."""
+        value = self.raw(key)
+        if value is not None and not isinstance(value, dict):
+            self.wrong(key, f"is {_kind(value)}, not a table", f"write it as [{key}]")
+            value = None
+        return Section(self.problems, self.file, (*self.path, key), value or {})
+
+    def text(self, key: str) -> str | None:
+        """A text that is not empty, variables of the environment filled in."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            self.wrong(key, f"is {_kind(value)}, not a text", "put it in quotes")
+            return None
+        if not value.strip():
+            self.wrong(key, "is empty", "write something, or take it out")
+            return None
+        return self._filled(key, value)
+
+    def mark(self, key: str, length: int) -> str | None:
+        """A text of so many characters, white space included."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        if not isinstance(value, str) or len(value) != length:
+            what = f"{length} character{'s' * (length > 1)}"
+            self.wrong(key, f"is not a text of {what}", f"write {what} in quotes")
+            return None
+        return value
+
+    def texts(self, key: str, *, empty: bool = False) -> tuple[str, ...] | None:
+        """A list of different texts; `empty` allows the empty text in it."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            what = _kind(value) if not isinstance(value, list) else "a list of other things"
+            self.wrong(key, f"is {what}, not a list of texts", f'write {key} = ["…", "…"]')
+            return None
+        if not empty and not all(item.strip() for item in value):
+            self.wrong(key, "has an empty text in it", "take it out")
+            return None
+        filled = [self._filled(key, item) for item in value]
+        texts = tuple(item for item in filled if item is not None)
+        twice = next((item for n, item in enumerate(texts) if item in texts[:n]), None)
+        if twice is not None:
+            self.wrong(key, f"names {twice!r} twice", "take one out")
+            return None
+        return texts if len(texts) == len(filled) else None
+
+    def renames(self, key: str) -> dict[str, str]:
+        """A table that leads from one name to another, each to its own."""
+        inner = self.section(key)
+        names = {name: inner.text(name) for name in inner.names()}
+        texts = {name: to for name, to in names.items() if to is not None}
+        if len(set(texts.values())) < len(texts):
+            self.wrong(key, "leads from two names to the same one", "take one out")
+        return texts
+
+    def whole(self, key: str, least: int) -> int | None:
+        """A whole number, not less than `least`."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool):
+            self.wrong(key, f"is {_kind(value)}, not a whole number", "write digits, no quotes")
+            return None
+        if value < least:
+            self.wrong(key, f"is {value}", f"write a number from {least} on")
+            return None
+        return value
+
+    def flag(self, key: str) -> bool | None:
+        """True or false."""
+        value = self.raw(key)
+        if value is None or isinstance(value, bool):
+            return value
+        self.wrong(key, f"is {_kind(value)}", "write true or false, without quotes")
+        return None
+
+    def duration(self, key: str, least: timedelta = _UNITS["s"]) -> timedelta | None:
+        """A duration, not less than `least`."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        try:
+            duration = parse_duration(value if isinstance(value, str) else "")
+        except ConfigError as error:
+            shown = repr(value) if isinstance(value, str) else _kind(value)
+            self.wrong(key, f"is {shown}, not a duration", error.hint)
+            return None
+        if duration < least:
+            self.wrong(key, f"is {value!r}", f"write at least {show_duration(least)}")
+            return None
+        return duration
+
+    def share(self, key: str) -> float | None:
+        """A percentage between 0 and 100, as a fraction of one."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        match = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
+        if match is None or float(match[1]) > 100:
+            shown = repr(value) if isinstance(value, str) else _kind(value)
+            self.wrong(key, f"is {shown}, not a percentage from 0% to 100%", 'write "10%"')
+            return None
+        return float(match[1]) / 100
+
+    def choice(self, key: str, known: Sequence[str], later: Sequence[str] = ()) -> str | None:
+        """One of the known words; `later` are those of a later version."""
+        value = self.text(key)
+        if value is None or value in known:
+            return value
+        names = " or ".join(f'"{name}"' for name in known)
+        if value in later:
+            self.wrong(key, f"{value!r} is not supported by this version", f"write {names}")
+        else:
+            self.wrong(key, f"is {value!r}", f"write {names}")
+        return None
+
+    def instant(self, key: str) -> datetime | None:
+        """A date, which is its midnight in UTC, or an instant with its offset; in UTC."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        if isinstance(value, datetime):
+            if value.tzinfo is not None:
+                try:
+                    return value.astimezone(UTC)
+                except OverflowError:
+                    self.wrong(key, "is outside the years 1 to 9999", "write another one")
+                    return None
+            self.wrong(key, "has no offset", "write 2026-11-01T02:30:00Z, or a date alone")
+            return None
+        if isinstance(value, date):
+            return datetime.combine(value, time(), UTC)
+        self.wrong(
+            key, f"is {_kind(value)}", "write 2026-11-01 or 2026-11-01T02:30:00Z, without quotes"
+        )
+        return None
+
+    def later(self, *keys: str) -> None:
+        """Refuse keys that only a later version knows."""
+        for key in keys:
+            if self.raw(key) is not None:
+                self.wrong(key, "is not supported by this version", "take it out")
+
+    def finish(self) -> None:
+        """Report the keys that nobody asked for, each with the nearest known one."""
+        for key in self._values:
+            if key not in self._asked:
+                self.wrong(key, "no such key", _nearest(key, self._asked))
+
+    def _filled(self, key: str, text: str) -> str | None:
+        """The text with each ``${NAME}`` filled in from the environment."""
+        missing: list[tuple[str, str]] = []
+
+        def value(match: re.Match[str]) -> str:
+            if not match[2] or not _NAME.fullmatch(match[1]):
+                missing.append(("has ${ that begins no ${NAME}", "write ${NAME}"))
+                return ""
+            found = self.problems.environ.get(match[1])
+            if found is None:
+                text = f"reads ${{{match[1]}}}, which the environment does not have"
+                missing.append((text, f"set {match[1]} where this command is called"))
+                return ""
+            return found
+
+        filled = _VARIABLE.sub(value, text)
+        if missing:
+            self.wrong(key, *missing[0])
+            return None
+        if "\0" in filled:
+            self.wrong(key, "has a NUL character in it", "take it out")
+            return None
+        return filled
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read `90s`, `10m`, `6h` or `3d`. `ConfigError` for anything else."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{text!r} is not a duration", hint='write "90s", "10m", "6h" or "3d"')
+    number, unit = int(match[1]), _UNITS[match[2]]
+    if number > _LONGEST / unit:
+        raise ConfigError(f"{text!r} is too long", hint="write at most 36500d")
+    return number * unit
+
+
+def show_duration(duration: timedelta) -> str:
+    """A duration of whole seconds as `parse_duration` reads it, in the largest unit."""
+    for letter in "dhm":
+        if duration and duration % _UNITS[letter] == timedelta():
+            return f"{duration // _UNITS[letter]}{letter}"
+    return f"{duration // _UNITS['s']}s"
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    close = get_close_matches(key, names, n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else f"known here: {', '.join(names)}"
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, (int, float)):
+        return f"the number {value}"
+    return "a date or time"
