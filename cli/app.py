@@ -29,8 +29,6 @@ from .options import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .environment import Environment
-
 COMMANDS = {
     "run": ("run", "Do what is due; what cron and timers call."),
     "resume": ("resume", "Finish unfinished intervals, or approve a plan."),
@@ -77,7 +75,8 @@ def _print_version(context: typer.Context, wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        context.obj.data(f"reconcile {version('reconcile')}\n")
+        call: Call = context.obj
+        call.env.data(f"reconcile {version('reconcile')}\n")
         raise typer.Exit
 
 
@@ -96,8 +95,8 @@ def _before_the_command(
     ] = False,
 ) -> None:
     del version
-    env: Environment = context.obj
-    context.obj = Call(env, GlobalOptions(config, store, quiet, verbose, json))
+    call: Call = context.obj
+    call.options = call.options.then(GlobalOptions(config, store, quiet, verbose, json))
 
 
 def _global_options(
@@ -109,8 +108,8 @@ def _global_options(
     json: JsonOption = False,
 ) -> Call:
     call: Call = context.obj
-    later = GlobalOptions(config, store, quiet, verbose, json)
-    return Call(call.env, call.options.then(later))
+    call.options = call.options.then(GlobalOptions(config, store, quiet, verbose, json))
+    return call
 
 
 def _with_global_options(command: Callable[..., int]) -> Callable[..., int]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..core import errors
 from ..core.model import Outcome
+from .environment import OutputFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -84,6 +85,8 @@ ERROR_CODES: dict[type[errors.ReconcileError], ExitCode] = {
     errors.TwoStores: ExitCode.UNUSABLE,
     errors.OldOverNew: ExitCode.INCOMPLETE,
     errors.FenceIsHigher: ExitCode.FENCED_OUT,
+    errors.NotProved: ExitCode.FAILED,
+    errors.FailedBefore: ExitCode.FAILED,
     errors.ChangedMeanwhile: ExitCode.FAILED,
     errors.StoreUnusable: ExitCode.UNUSABLE,
     errors.StoreUnreachable: ExitCode.UNREACHABLE,
@@ -93,6 +96,7 @@ ERROR_CODES: dict[type[errors.ReconcileError], ExitCode] = {
     errors.LeaseLapsed: ExitCode.FAILED,
     errors.OverlapIsNewer: ExitCode.BUSY,
     errors.WriteConflict: ExitCode.BUSY,
+    OutputFailed: ExitCode.FAILED,
 }
 """Every refusal's code. A subclass has its parent's unless it is named itself."""
 

@@ -17,6 +17,7 @@ from ..core.errors import ReconcileError, UsageError
 from .app import build
 from .environment import real_environment
 from .exit_codes import ExitCode, exit_code_of_error
+from .options import Call, GlobalOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,22 +38,24 @@ def entry() -> None:
 
 def main(argv: Sequence[str], env: Environment) -> int:
     """Run one command line; its exit status. Raises nothing."""
+    # Until the command line is understood, a program that wants JSON is taken at its word.
+    call = Call(env, GlobalOptions(json="--json" in argv), ExitCode.BUSY)
     try:
-        return _call(argv, env)
+        return _call(argv, call)
     except ReconcileError as error:
-        return _refuse(argv, env, error, exit_code_of_error(error))
+        return _refuse(call, error, exit_code_of_error(error))
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.SIGINT
     except Exception as error:  # a defect must not look like a job that failed (1)
-        return _refuse(argv, env, _bug(env, error), ExitCode.BUG)
+        return _refuse(call, _bug(env, error), ExitCode.BUG)
 
 
-def _call(argv: Sequence[str], env: Environment) -> int:
+def _call(argv: Sequence[str], call: Call) -> int:
     given = list(argv) or ["--help"]
     try:
         # typer prints its help itself; nobody who gave no command asked for data
-        with redirect_stdout(env.stdout if argv else env.stderr):
-            code = build(given)(args=given, prog_name="reconcile", standalone_mode=False, obj=env)
+        with redirect_stdout(call.env.stdout if argv else call.env.stderr):
+            code = build(given)(args=given, prog_name="reconcile", standalone_mode=False, obj=call)
     except TyperException as error:
         raise _usage(error) from error
     return int(code or 0) if argv else ExitCode.USAGE
@@ -65,17 +68,19 @@ def _usage(error: TyperException) -> UsageError:
     return UsageError(error.format_message(), hint=f"see {command} --help")
 
 
-def _refuse(argv: Sequence[str], env: Environment, error: ReconcileError, code: int) -> int:
+def _refuse(call: Call, error: ReconcileError, code: int) -> int:
+    """Say what is wrong, once; with `-q` nothing of somebody else being at work."""
     from .render.errors import error_object, error_text
 
+    exit_code = call.busy_exit if code == ExitCode.BUSY else code
     try:
-        if "--json" in argv:
-            env.data(error_object(error, code))
-        else:
-            env.words(error_text(error))
+        if call.options.json:
+            call.env.data(error_object(error, exit_code))
+        elif not (call.options.quiet and code == ExitCode.BUSY):
+            call.env.words(error_text(error))
     except ReconcileError as lost:
-        env.words(error_text(lost))
-    return code
+        call.env.words(error_text(lost))
+    return exit_code
 
 
 def _bug(env: Environment, error: Exception) -> Bug:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..core.errors import UsageError
+from ..core.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -82,32 +82,29 @@ class GlobalOptions:
         return both
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
-    """One call of a command: where it runs and what it was given in general."""
+    """One call of a command: where it runs and what it was given in general.
+
+    Filled in while the command line is read, so that whoever reports a refusal knows as much
+    as was understood by then. `busy_exit` is the exit status of being busy.
+    """
 
     env: Environment
     options: GlobalOptions
+    busy_exit: int
 
 
 def duration_of(text: str | None, option: str) -> timedelta | None:
     """`90s`, `10m`, `6h`, `3d` of an option. Raises `UsageError`."""
-    from datetime import timedelta
+    from ..core.toml_values import parse_duration
 
     if text is None:
         return None
-    units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-    digits, unit = text[:-1], text[-1:]
-    if unit not in units or not digits.isascii() or not digits.isdigit() or int(digits) == 0:
-        raise UsageError(
-            f"{option} {text!r} is no span of time", hint=f"write {option} 90s, 10m, 6h or 3d"
-        )
     try:
-        return timedelta(**{units[unit]: int(digits)})
-    except OverflowError as error:
-        raise UsageError(
-            f"{option} {text!r} is too long", hint=f"write {option} 90s, 10m, 6h or 3d"
-        ) from error
+        return parse_duration(text)
+    except ConfigError as error:
+        raise UsageError(f"{option} {text!r} is not a duration", hint=error.hint) from error
 
 
 def actor_of(env: Environment, given: str | None) -> str:

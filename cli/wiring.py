@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
     from ..core.config import Config, Job
     from ..core.events import Report
-    from ..core.model import Interval
     from ..core.operations import Application
-    from ..core.ports import Runtime, Store, Work
+    from ..core.ports import Store, Work
     from .environment import Environment
     from .options import Call
 
@@ -35,7 +34,7 @@ def application(
         config=config,
         runtime=runtime,
         open_store=_opener(config, env),
-        build_work=_builder(runtime),
+        build_work=_builder(env),
     )
 
 
@@ -45,10 +44,16 @@ def _opener(config: Config, env: Environment) -> Callable[[], Store]:
     return opener(config.store.url, clock=env.clock, host=env.host, entropy=env.entropy)
 
 
-def _builder(runtime: Runtime) -> Callable[[Job, Interval | None], Work]:
-    def build(job: Job, interval: Interval | None) -> Work:
+def _builder(env: Environment) -> Callable[[Job], Work]:
+    def build(job: Job) -> Work:
+        from ..core.config import TTL_ONE_HOST
+        from ..core.sources import open_source
+        from ..core.targets import open_target
         from ..core.work.entitlements.work import EntitlementsWork
 
-        return EntitlementsWork(job, interval, runtime)
+        source = open_source(job.work.source)
+        target = open_target(job.work.target, env.clock)
+        fence_wait = job.work.fence_wait or job.lease.ttl or TTL_ONE_HOST
+        return EntitlementsWork(job, source, target, fence_wait)
 
     return build

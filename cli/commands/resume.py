@@ -8,13 +8,12 @@ import typer
 
 from ...core.errors import UsageError
 from ..exit_codes import ExitCode, exit_code_of, exit_code_of_all
-from ..options import ActorOption, ReasonOption, actor_of, reason_of
+from ..options import ActorOption, Call, ReasonOption, actor_of, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.events import RunReport
-    from ..options import Call
 
 OneJobArgument = Annotated[
     str | None, typer.Argument(metavar="[JOB]", help="Of this job only; all jobs without it.")

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..exit_codes import ExitCode, exit_code_of
-from ..options import IntervalOption, JobArgument, actor_of, duration_of
+from ..options import Call, IntervalOption, JobArgument, actor_of, duration_of
 
 if TYPE_CHECKING:
     from ...core.events import RunReport
-    from ..options import Call
 
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Show what would change; write nothing.")
@@ -49,6 +48,7 @@ def run(
     from ..render.watch import watch
     from ..wiring import application
 
+    call.busy_exit = busy_exit
     request = RunRequest(
         job=job,
         interval=interval,

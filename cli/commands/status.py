@@ -8,11 +8,10 @@ import typer
 
 from ...core.errors import UsageError
 from ..exit_codes import ExitCode
-from ..options import duration_of
+from ..options import Call, duration_of
 
 if TYPE_CHECKING:
     from ...core.status import StatusReport
-    from ..options import Call
     from ..render.words import Style
 
 OneJobArgument = Annotated[

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.model import State
+from ...core.toml_values import show_duration
 from . import words
 from .outcomes import wrapped
 from .tables import Column, Row, aligned, tabbed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from ...core.records import IntervalRecord
     from ...core.status import IntervalView, JobStatus, Problem, StatusReport
@@ -175,13 +176,13 @@ def _due(job: JobStatus, now: datetime) -> str:
         until = words.span(words.seconds_between(now, job.next_due))
         parts.append(f"next {words.minute(job.next_due)} (in {until})")
     if job.deadline is not None:
-        parts.append(f"deadline {length(job.deadline)}")
+        parts.append(f"deadline {show_duration(job.deadline)}")
     return ", ".join(parts)
 
 
 def _catch_up(job: JobStatus) -> str:
     policy, window = job.job.catch_up_policy, job.job.catch_up.window
-    within = "" if window is None else f" of the last {length(window)}"
+    within = "" if window is None else f" of the last {show_duration(window)}"
     return {
         "all": f"every missed interval{within}, oldest first",
         "latest": f"the newest missed interval{within}; older ones are skipped",
@@ -197,15 +198,6 @@ def _lease(job: JobStatus, now: datetime) -> str:
         f"{words.holder_of(lease)}, generation {lease.fence.generation},"
         f" since {words.moment(lease.granted_at)}, last progress {ago} ago"
     )
-
-
-def length(span: timedelta) -> str:
-    """A configured span as one would write it: `6h`, `90m`, `3d`."""
-    seconds = int(span.total_seconds())
-    for unit, letter in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds and seconds % unit == 0:
-            return f"{seconds // unit}{letter}"
-    return f"{seconds}s"
 
 
 _INTERVAL_COLUMNS = (
