@@ -6,6 +6,7 @@ import configparser
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from reconcile.cli.exit_codes import ExitCode
 from reconcile.core.config import Config
-from reconcile.core.toml import parse
+from reconcile.core.toml import defaults, parse
 
 RECONCILE = Path(sys.executable).with_name("reconcile")
 INSTALLED = "/opt/reconcile/bin/reconcile"
@@ -40,17 +41,31 @@ def test_every_configuration_shown_is_accepted(root: Path) -> None:
         assert list(read(text).jobs) == ["entitlements"], name
 
 
-def test_the_example_says_nothing_but_defaults_where_it_names_them(root: Path) -> None:
+def test_the_example_names_every_key_with_its_default(root: Path) -> None:
     text = (root / "examples/reconcile.toml").read_text()
-    job = read(text).jobs["entitlements"]
-    short = read('[jobs.entitlements]\nsource = "a.csv"\ntarget = "app.db"\n').jobs["entitlements"]
-    assert job.work.range_size == short.work.range_size
-    assert job.work.plan_age == short.work.plan_age
-    assert (job.max_attempts, job.retry_delay) == (short.max_attempts, short.retry_delay)
-    assert job.lease.progress_deadline == short.lease.progress_deadline
-    assert job.work.guards.max_revoke == short.work.guards.max_revoke
-    assert job.work.guards.max_revoke_min == short.work.guards.max_revoke_min
-    assert job.work.guards.max_update == short.work.guards.max_update
+    tables = tomllib.loads(text)
+    job = tables["jobs"]["entitlements"]
+    shown = {f"store.{key}": value for key, value in tables["store"].items()}
+    for key, value in job.items():
+        nested = value if isinstance(value, dict) else None
+        shown |= {f"{key}.{k}": v for k, v in nested.items()} if nested else {key: value}
+    # A source and a target have no default.
+    assert shown.keys() - {"source.path", "target.url"} == defaults().keys()
+    literal = {key: told for key, told in defaults().items() if re.fullmatch(r"[\w%,-]+", told)}
+    differs = {key for key, told in literal.items() if str(shown[key]).lower() != told.lower()}
+    # The example shows these because they have none, and says so.
+    assert differs == {
+        key
+        for key in differs
+        if "default: " in line_of(text, key).lower() or literal[key] == "none"
+    }
+
+
+def line_of(text: str, key: str) -> str:
+    """The line of the example that sets a key."""
+    found = re.search(rf"^{re.escape(key.rpartition('.')[2])} = .*$", text, re.MULTILINE)
+    assert found, key
+    return found[0]
 
 
 def commands(root: Path) -> list[str]:
@@ -80,7 +95,12 @@ def test_the_crontab_line_and_the_unit_work_with_what_cron_gives_them(
         done = subprocess.run(
             ["/bin/sh", "-c", called],
             cwd="/",
-            env={"HOME": "/", "LOGNAME": "root", "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"},
+            env={
+                "HOME": str(tmp_path),
+                "LOGNAME": "root",
+                "PATH": "/usr/bin:/bin",
+                "SHELL": "/bin/sh",
+            },
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
