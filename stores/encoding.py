@@ -150,13 +150,17 @@ def check_rate(rate: Rate, n: int) -> None:
 
 
 def next_call(due: float, now: float, rate: Rate, n: int) -> tuple[float, float]:
-    """Seconds to wait, and when the bucket is full again if n calls are taken now.
+    """Seconds to wait for n calls, and the bucket as it is to be kept: with them taken when
+    there is nothing to wait for.
 
     A bucket is one number: the instant at which it will be full (`due`, on the clock of
     `now`, in seconds). Each call moves it on by ``per / amount``; a call is granted while
     that stays within `per` of now, so an idle bucket grants `amount` at once. A `due`
-    further off than an empty bucket's comes from another rate and counts as empty.
+    further off than an empty bucket's comes from another rate and counts as empty; that is
+    to be kept on refusal too, or the wait would begin anew each time.
     """
     per = rate.per.total_seconds()
-    full = min(max(due, now), now + per) + n * per / rate.amount
-    return max(0.0, full - now - per), full
+    kept = min(due, now + per)
+    taken = max(kept, now) + n * per / rate.amount
+    wait = max(0.0, taken - now - per)
+    return (wait, kept) if wait else (0.0, taken)

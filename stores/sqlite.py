@@ -275,15 +275,10 @@ class SqliteStore:
 
         def work(db: sqlite3.Connection) -> float:
             boot = self._clock.boot()
-            row = db.execute(SQL["bucket"], {"name": bucket}).fetchone()
-            if row is None:
-                due = boot
-            elif row[1] != self._boot_id:
-                due = boot + rate.per.total_seconds()
-            else:
-                due = row[0]
+            row = db.execute(SQL["bucket"], {"name": bucket}).fetchone() or (boot, self._boot_id)
+            due = row[0] if row[1] == self._boot_id else boot + rate.per.total_seconds()
             wait, due = next_call(due, boot, rate, n)
-            if wait == 0:
+            if (due, self._boot_id) != row:
                 values = {"name": bucket, "due": due, "boot_id": self._boot_id}
                 db.execute(SQL["put_bucket"], values)
             return wait

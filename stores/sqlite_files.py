@@ -201,7 +201,7 @@ def _has_no_tables(connection: sqlite3.Connection) -> bool:
 
 
 def _create(path: Path, busy_wait: float, new_id: Callable[[], str]) -> sqlite3.Connection:
-    from filelock import FileLock, Timeout  # noqa: PLC0415  (30 ms, only when creating)
+    from filelock import FileLock, Timeout  # 30 ms, only when creating
 
     # Soft locks, filelock's way out where there is no flock, would outlive their process.
     lock = FileLock(
@@ -235,7 +235,7 @@ def _create(path: Path, busy_wait: float, new_id: Callable[[], str]) -> sqlite3.
 
 
 def _make_schema(connection: sqlite3.Connection, new_id: Callable[[], str]) -> None:
-    from .sqlite_schema import migrate  # noqa: PLC0415  (60 ms, only when creating)
+    from .sqlite_schema import migrate  # 60 ms, only when creating
 
     connection.execute("PRAGMA journal_mode = WAL")
     if int(_pragma(connection, "user_version")) < SCHEMA_VERSION:

@@ -1,0 +1,118 @@
+"""From a store's URL to its connections; a store's module is imported when it is used.
+
+Further stores register a function like `opener` under the entry-point group
+``reconcile.stores``, by the name of their URL scheme.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ..core.config import sqlite_path
+from ..core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from importlib.metadata import EntryPoint
+
+    from ..core.ports import Clock, Entropy, Host, Store
+
+ENTRY_POINTS = "reconcile.stores"
+_NOT_YET = frozenset({"postgres", "postgresql", "redis", "rediss", "valkey"})
+
+
+class Opener(Protocol):
+    """What a store registers. Raises `ConfigError` for a URL it cannot read; connects to
+    nothing before the function it returns is called, once for each connection."""
+
+    def __call__(
+        self,
+        url: str,
+        *,
+        clock: Clock,
+        host: Host,
+        entropy: Entropy,
+    ) -> Callable[[], Store]: ...
+
+
+def opener(url: str, *, clock: Clock, host: Host, entropy: Entropy) -> Callable[[], Store]:
+    """A function that opens one more connection to the store at `url` with each call.
+
+    ``sqlite:///absolute/path?single_host=yes`` (see `core.config.sqlite_url`) or
+    ``memory:``. Raises `ConfigError` where the URL names no store.
+    """
+    scheme = url.partition(":")[0]
+    if scheme in _BUILT_IN:
+        return _BUILT_IN[scheme](url, clock=clock, host=host, entropy=entropy)
+    if scheme in _NOT_YET:
+        raise ConfigError(
+            f"[store] url: this version has no {scheme} store",
+            hint="use sqlite:///PATH; " + _schemes(_BUILT_IN),
+        )
+    others = _registered()
+    if scheme in others:
+        open_other: Opener = others[scheme].load()
+        return open_other(url, clock=clock, host=host, entropy=entropy)
+    raise ConfigError(
+        f"[store] url: {scheme or url!r} is not a kind of store",
+        hint=_schemes([*_BUILT_IN, *others]),
+    )
+
+
+def _sqlite(url: str, *, clock: Clock, host: Host, entropy: Entropy) -> Callable[[], Store]:
+    from .sqlite import SqliteStore
+
+    path = sqlite_path(url)
+    if not url.startswith("sqlite:///") or path.name == "":
+        raise ConfigError(
+            f"[store] url: {url} names no file",
+            hint="write sqlite:///absolute/path",
+        )
+    single_host = _single_host(url)
+
+    def connect() -> Store:
+        return SqliteStore(
+            path,
+            clock=clock,
+            boot_id=host.holder().boot_id,
+            new_id=entropy.token,
+            single_host=single_host,
+        )
+
+    return connect
+
+
+def _single_host(url: str) -> bool:
+    choices = {"": False, "single_host=no": False, "single_host=yes": True}
+    query = url.partition("?")[2]
+    if query not in choices:
+        raise ConfigError(
+            f"[store] url: {query!r} in {url} is not known",
+            hint="a SQLite store takes ?single_host=yes or ?single_host=no only",
+        )
+    return choices[query]
+
+
+def _memory(url: str, *, clock: Clock, host: Host, entropy: Entropy) -> Callable[[], Store]:
+    from .memory import MemoryServer
+
+    if url != "memory:":
+        raise ConfigError(
+            f"[store] url: {url} has something behind memory:",
+            hint="write memory: alone",
+        )
+    server = MemoryServer(clock, entropy.token())
+    return server.connect
+
+
+_BUILT_IN: dict[str, Opener] = {"sqlite": _sqlite, "memory": _memory}
+
+
+def _registered() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {found.name: found for found in entry_points(group=ENTRY_POINTS)}
+
+
+def _schemes(names: Iterable[str]) -> str:
+    return "known are " + ", ".join(f"{name}:" for name in sorted(names))

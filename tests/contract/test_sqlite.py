@@ -1,0 +1,137 @@
+"""The SQLite store keeps the contract, and what only it can promise."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from reconcile.core.errors import StoreBusy, StoreUnreachable
+from reconcile.core.model import Kind, Rate
+from reconcile.stores.sqlite import SqliteStore
+from reconcile.stores.testing import StoreContract
+from reconcile.stores.testing_support import JOB, KEY, TONIGHT, B, cursor_at, grant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from reconcile.core.model import JsonObject, LeaseKey
+
+
+class SqliteHarness:
+    def __init__(self, path: Path, clock) -> None:
+        self.advance = clock.advance
+        self.step_wall_clock = clock.step
+        self.boot_id = "b001"
+        self.path, self._clock = path, clock
+        self._opened: list[SqliteStore] = []
+
+    def open(self, busy_wait: float = 5.0) -> SqliteStore:
+        store = SqliteStore(
+            self.path,
+            clock=self._clock,
+            boot_id=self.boot_id,
+            new_id=lambda: "5t0re",
+            busy_wait=busy_wait,
+        )
+        self._opened.append(store)
+        return store
+
+    def close(self) -> None:
+        for store in self._opened:
+            store.close()
+
+    def peek_generation(self, key: LeaseKey) -> int | None:
+        sql = "SELECT generation FROM lease WHERE job = ? AND shard = ?"
+        return self._peek(sql, key.job, key.shard)
+
+    def peek_record(self, kind: Kind, job: str, key: str) -> JsonObject | None:
+        sql = "SELECT value FROM record WHERE kind = ? AND job = ? AND key = ?"
+        text = self._peek(sql, kind, job, key)
+        return None if text is None else json.loads(text)
+
+    def _peek(self, sql: str, *values: Any) -> Any:
+        with closing(sqlite3.connect(self.path)) as db:
+            row = db.execute(sql, values).fetchone()
+        return None if row is None else row[0]
+
+
+@pytest.fixture
+def harness(tmp_path: Path, clock) -> Iterator[SqliteHarness]:
+    harness = SqliteHarness(tmp_path / "state.db", clock)
+    yield harness
+    harness.close()
+
+
+class TestSqliteStore(StoreContract):
+    pass
+
+
+class TestHostOfSqliteStore:
+    """Expiry is the running kernel's business."""
+
+    def test_a_reboot_frees_the_lease_and_keeps_the_generation(self, harness) -> None:
+        lease = grant(harness.open(), "r1")
+        harness.boot_id = "b002"
+        store = harness.open()
+        seen = store.lease(KEY)
+        assert seen is not None
+        assert not seen.live
+        second = grant(store, "r2", B)
+        assert second.fence.generation == lease.fence.generation + 1
+        assert second.live
+
+    def test_a_reboot_does_not_refill_a_bucket(self, harness) -> None:
+        rate = Rate(3, timedelta(seconds=6))
+        assert harness.open().take("api", rate, 3) == 0
+        harness.boot_id = "b002"
+        store = harness.open()
+        assert store.take("api", rate) == pytest.approx(2)
+        harness.advance(2)
+        assert store.take("api", rate) == 0
+        assert store.take("api", rate) == pytest.approx(2)
+
+
+class TestLocksOfSqliteStore:
+    """A stuck writer costs a bounded wait, and reading none."""
+
+    def test_a_stuck_writer_makes_writes_busy_and_hinders_no_read(self, harness) -> None:
+        store = harness.open(busy_wait=0.05)
+        lease = grant(store, "r1")
+        with closing(sqlite3.connect(harness.path, isolation_level=None)) as stuck:
+            stuck.execute("BEGIN IMMEDIATE")
+            for write in (
+                lambda: store.renew(lease.fence, 1),
+                lambda: store.commit(lease.fence, 1, [cursor_at(1)]),
+                lambda: store.take("api", Rate(1, timedelta(seconds=1))),
+                lambda: grant(store, "r2", B),
+            ):
+                with pytest.raises(StoreBusy, match="locked"):
+                    write()
+            assert store.lease(KEY) == lease
+            assert store.get(Kind.INTERVAL, JOB, TONIGHT) is None
+            assert harness.open(busy_wait=0.05).lease(KEY) == lease
+        assert store.renew(lease.fence, 1).live
+
+    def test_a_store_replaced_while_open_is_refused(self, harness) -> None:
+        store = harness.open()
+        lease = grant(store, "r1")
+        for suffix in ("", "-wal", "-shm"):
+            harness.path.with_name("state.db" + suffix).rename(
+                harness.path.with_name("moved.db" + suffix)
+            )
+        with pytest.raises(StoreUnreachable, match="moved away or replaced"):
+            store.renew(lease.fence, 1)
+        assert grant(harness.open(), "r2", B).live
+        with pytest.raises(StoreUnreachable, match="moved away or replaced"):
+            store.commit(lease.fence, 1, [cursor_at(1)])
+
+    def test_what_is_answered_is_synced_to_the_disk(self, harness) -> None:
+        db = harness.open()._file._db
+        assert db.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
