@@ -1,0 +1,1 @@
+"""The rules: what is due, who may work, how far it got, and the proof that it is done."""

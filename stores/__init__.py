@@ -1,0 +1,1 @@
+"""Where leases, checkpoints and records are kept; each passes `stores/testing.py`."""

@@ -1,0 +1,1 @@
+"""What is done for an interval; the engine knows it as `ports.Work`."""

@@ -1,0 +1,1 @@
+"""Entitlement reconciliation: plan, judge, apply and prove, range by range."""
