@@ -1,0 +1,45 @@
+"""A night that is already done, ready to be copied for each test."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from support.scene import Scene, Table, drifted, night
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FIRST, SECOND = "2026-11-28", "2026-11-29"
+
+
+@pytest.fixture(scope="session")
+def first_night(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """Night one completed, night two exported and not begun."""
+    scene = Scene(tmp_path_factory.mktemp("nights") / "one", range_size=100)
+    truth = night(1)
+    scene.write_night(FIRST, truth)
+    scene.write_night(SECOND, drifted(truth, 2))
+    done = scene.run("run", "entitlements", "--interval", FIRST)
+    assert done.code == 0, done.err
+    scene.check(FIRST, {})
+    return scene
+
+
+@pytest.fixture
+def second_night(first_night: Scene, tmp_path: Path) -> Callable[[], tuple[Scene, Table]]:
+    """Fresh copies of that folder, each with what the target holds before night two."""
+    made = 0
+
+    def copy() -> tuple[Scene, Table]:
+        nonlocal made
+        made += 1
+        folder = tmp_path / str(made)
+        shutil.copytree(first_night.folder, folder)
+        scene = Scene.__new__(Scene)
+        scene.folder, scene.nights = folder, dict(first_night.nights)
+        return scene, first_night.nights[FIRST]
+
+    return copy

@@ -1,0 +1,184 @@
+"""A job on disk, run by real processes, and its outcome recounted by other means.
+
+`Scene` writes nights of a dated CSV source and an SQLite target, calls the command line as
+cron would, and reads target, change log and store behind its back.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CALL = "from reconcile.cli.main import entry; entry()"
+STEPPER = Path(__file__).with_name("stepper.py")
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+
+Table = dict[tuple[str, str], str]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> dict:  # type: ignore[type-arg]
+        return json.loads(self.out)  # type: ignore[no-any-return]
+
+
+@dataclass
+class Scene:
+    """One folder with a job `entitlements`, nightly at midnight UTC from `start` on."""
+
+    folder: Path
+    start: str = "2026-11-28"
+    range_size: int = 100
+    extra: str = ""
+    nights: dict[str, Table] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "reconcile.toml").write_text(
+            "[jobs.entitlements]\n"
+            'schedule = "0 0 * * *"\n'
+            f"start = {self.start}\n"
+            'source = "exports/{date}.csv"\n'
+            'target = "app.db"\n'
+            'account = "account_id"\n'
+            'columns = ["entitlement", "level"]\n'
+            f"range_size = {self.range_size}\n" + self.extra
+        )
+        (self.folder / "exports").mkdir(exist_ok=True)
+        with sqlite3.connect(self.target) as db:
+            db.execute(
+                "CREATE TABLE entitlements (account_id TEXT NOT NULL, entitlement TEXT NOT NULL,"
+                " level TEXT, PRIMARY KEY (account_id, entitlement))"
+            )
+        db.close()
+
+    @property
+    def target(self) -> Path:
+        return self.folder / "app.db"
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "reconcile.db"
+
+    def write_night(self, date: str, table: Table) -> None:
+        """Export a table as the truth of a date."""
+        self.nights[date] = table
+        path = self.folder / "exports" / f"{date}.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["account_id", "entitlement", "level"])
+            writer.writerows(
+                [account, name, level] for (account, name), level in sorted(table.items())
+            )
+
+    # --- calling it
+
+    def command(self, *argv: str, step: str = "") -> list[str]:
+        """The command line; with `step` (NAME:COUNT:SIGNAL) under the stepper."""
+        if step:
+            return [sys.executable, str(STEPPER), step, *argv]
+        return [sys.executable, "-c", CALL, *argv]
+
+    def start_process(self, *argv: str, step: str = "") -> subprocess.Popen[str]:
+        """Start it and come back at once."""
+        return subprocess.Popen(
+            self.command(*argv, step=step),
+            cwd=self.folder,
+            env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *argv: str, step: str = "") -> Ran:
+        """Run it to its end."""
+        process = self.start_process(*argv, step=step)
+        out, err = process.communicate(timeout=60)
+        return Ran(process.returncode, out, err)
+
+    # --- looking behind its back
+
+    def rows(self) -> Table:
+        """The target's table."""
+        query = "SELECT account_id, entitlement, level FROM entitlements"
+        return {(account, name): level for account, name, level in self.ask(self.target, query)}
+
+    def log(self, date: str) -> list[tuple[str, str]]:
+        """The change log of one interval as (action, key)."""
+        query = f"SELECT action, key FROM reconcile_changes WHERE interval = '{date}'"
+        return self.ask(self.target, query)  # type: ignore[return-value]
+
+    @staticmethod
+    def ask(path: Path, query: str) -> list[tuple]:  # type: ignore[type-arg]
+        db = sqlite3.connect(path)
+        try:
+            found = db.execute(query).fetchall()
+            db.commit()
+            return found
+        finally:
+            db.close()
+
+    def check(self, date: str, before: Table) -> None:
+        """The night is done: table, log, and the stored proof agree with a recount."""
+        after = self.nights[date]
+        assert self.rows() == after
+        log = self.log(date)
+        assert len(log) == len(set(log)), "a change is in the log twice"
+        assert sorted(action for action, _ in log) == sorted(
+            ["grant"] * len(after.keys() - before.keys())
+            + ["revoke"] * len(before.keys() - after.keys())
+            + ["update"] * sum(before[key] != after[key] for key in before.keys() & after.keys())
+        )
+        shown = self.run("status", "entitlements", date, "--json").json()
+        (interval,) = shown["jobs"][0]["intervals"]
+        assert interval["state"] == "completed"
+        assert interval["count"] == len(after)
+        assert interval["checksum"] == recounted(after)
+
+
+def recounted(table: Table) -> str:
+    """Count and checksum of a table, with no code of the project."""
+    total = 0
+    for (account, name), level in table.items():
+        line = b"".join(b"%d:%s," % (len(x.encode()), x.encode()) for x in (account, name, level))
+        total += int(hashlib.sha256(line).hexdigest()[:32], 16)
+    return f"sha256-sum:{len(table)}:{total % 2**128:032x}"
+
+
+def night(seed: int, accounts: int = 1000) -> Table:
+    """A table of that many accounts with one to four entitlements each."""
+    rng = random.Random(seed)
+    names = ["api", "exports", "seats", "sso", "support"]
+    table: Table = {}
+    for number in range(accounts):
+        for name in rng.sample(names, rng.randint(1, 4)):
+            table[(f"acct-{number:05d}", name)] = rng.choice(["", "10", "25"])
+    return table
+
+
+def drifted(table: Table, seed: int, share: float = 0.05) -> Table:
+    """Another truth: some rows gone, some changed, some new, scattered over all accounts."""
+    rng = random.Random(seed)
+    after = dict(table)
+    for key in rng.sample(sorted(table), int(len(table) * share)):
+        if rng.random() < 0.5:
+            del after[key]
+        else:
+            after[key] = "50"
+    for number in range(int(len(table) * share)):
+        after[(f"acct-{rng.randrange(10**5):05d}", f"new-{number}")] = ""
+    return after
