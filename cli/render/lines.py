@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...core.model import Outcome
 from . import words
-from .outcomes import GUARDS, approve_command, guard_limit
+from .outcomes import GUARDS, approve_command, attempt, guard_limit
 
 if TYPE_CHECKING:
     from ...core.events import IntervalReport, RunReport, Started
@@ -55,12 +55,9 @@ def _completed(report: IntervalReport, style: Style) -> str:
 def _failed(report: IntervalReport, style: Style) -> str:
     del style
     word = report.outcome.value.replace("_", " ")
-    parts = [f"{word}: {one_line(str(report.error))}" if report.error is not None else word]
-    if report.attempt:
-        parts.append(f"attempt {report.attempt} of {report.max_attempts}")
-    if report.retry_at is not None:
-        parts.append(f"next not before {words.moment(report.retry_at, report.at)}")
-    return "; ".join(parts)
+    because = "" if report.error is None else f": {one_line(str(report.error))}"
+    tried = attempt(report)
+    return f"{word}{because}; {tried}" if tried else f"{word}{because}"
 
 
 def _needs_approval(report: IntervalReport, style: Style) -> str:
@@ -74,7 +71,7 @@ def _needs_approval(report: IntervalReport, style: Style) -> str:
     return (
         f"needs approval: {found}; {guard_limit(guard)};"
         f" planned {words.short_changes(changes)};"
-        f" to approve: {approve_command(report.job, report.interval, guard.hash, style)}"
+        f' to approve: {approve_command(report.job, report.interval, guard.hash, style)} -m "why"'
     )
 
 

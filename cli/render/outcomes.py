@@ -139,9 +139,8 @@ def _completed(report: IntervalReport, style: Style) -> Told:
 def _failed(report: IntervalReport, style: Style) -> Told:
     told = Told(_about(report), "failed", _because(report.error))
     told.details += _hint(report.error, style.width)
-    attempt = _attempt(report)
-    if attempt:
-        told.prose(attempt, style.width)
+    if tried := attempt(report):
+        told.prose(tried, style.width)
     told.command("Try again now", f"{style.program} resume {report.job} {report.interval}")
     told.command("How it stands", f"{style.program} status {report.job} {report.interval}")
     return told
@@ -153,7 +152,8 @@ def _incomplete(report: IntervalReport, style: Style) -> Told:
     return told
 
 
-def _attempt(report: IntervalReport) -> str:
+def attempt(report: IntervalReport) -> str:
+    """How often it was tried, and when it is tried again; empty where nothing is known."""
     parts = []
     if report.attempt:
         parts.append(f"attempt {report.attempt} of {report.max_attempts}")
@@ -190,8 +190,8 @@ def _needs_approval(report: IntervalReport, style: Style) -> Told:
 
 
 def approve_command(job: str, interval_id: str, plan_hash: str, style: Style) -> str:
-    """The command that approves exactly this plan."""
-    return f'{style.program} resume {job} {interval_id} --approve {plan_hash} -m "why"'
+    """The command that approves exactly this plan; it asks why, where it has no `-m`."""
+    return f"{style.program} resume {job} {interval_id} --approve {plan_hash}"
 
 
 def _planned(guard: GuardReport) -> str:
@@ -262,7 +262,7 @@ def _what_stands(report: IntervalReport) -> str:
 
 def _interrupted(report: IntervalReport, style: Style) -> Told:
     by = report.signal or ""
-    rest = f" after range {_where(report)}; the checkpoint is saved"
+    rest = f" after range {_where(report)}; checkpoint saved"
     told = Told(_about(report), "interrupted", rest)
     if by and not by.startswith("SIG"):
         told.rest = f" ({by}){rest}"
@@ -275,7 +275,7 @@ def _interrupted(report: IntervalReport, style: Style) -> Told:
 
 def _out_of_time(report: IntervalReport, style: Style) -> Told:
     told = _interrupted(report, style)
-    told.state, told.rest = "out of time", f" after range {_where(report)}; the checkpoint is saved"
+    told.state, told.rest = "out of time", f" after range {_where(report)}; checkpoint saved"
     return told
 
 

@@ -29,7 +29,6 @@ _UNREMARKABLE = frozenset(
         Outcome.BUSY,
         Outcome.WAITING,
         Outcome.PAUSED,
-        Outcome.INTERRUPTED,
         Outcome.OUT_OF_TIME,
     }
 )
