@@ -24,6 +24,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _write_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _SURROGATES = (0xD800, 0xDFFF)
 _LAST = 0x10FFFF
+_ROUNDING = 1e-6
 
 
 # --- values
@@ -162,5 +163,5 @@ def next_call(due: float, now: float, rate: Rate, n: int) -> tuple[float, float]
     per = rate.per.total_seconds()
     kept = min(due, now + per)
     taken = max(kept, now) + n * per / rate.amount
-    wait = max(0.0, taken - now - per)
-    return (wait, kept) if wait else (0.0, taken)
+    wait = taken - now - per
+    return (wait, kept) if wait > _ROUNDING else (0.0, taken)

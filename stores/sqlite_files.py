@@ -15,6 +15,7 @@ Opening an existing store reads four pragmas and takes no lock.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -266,7 +267,7 @@ def refusal(error: sqlite3.Error, path: Path) -> ReconcileError:
             hint="restore it from a copy, or move it away",
         )
     if code in _DISK:
-        return _disk_refusal(path, str(error))
+        return _disk_refusal(path, str(error), full=code == sqlite3.SQLITE_FULL)
     raise error
 
 
@@ -279,7 +280,8 @@ def file_refusal(error: OSError, path: Path) -> ReconcileError:
             f"{path} cannot be a SQLite store ({error.strerror})",
             hint="name a file in an existing folder in [store] url",
         )
-    return _disk_refusal(path, error.strerror or str(error))
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return _disk_refusal(path, error.strerror or str(error), full=full)
 
 
 _DISK = frozenset(
@@ -295,7 +297,7 @@ _DISK = frozenset(
 )
 
 
-def _disk_refusal(path: Path, text: str) -> ReconcileError:
+def _disk_refusal(path: Path, text: str, *, full: bool) -> ReconcileError:
     """Read-only, full, forbidden or broken: SQLite's own words do not tell these apart."""
     folder = path.parent
     try:
@@ -310,20 +312,22 @@ def _disk_refusal(path: Path, text: str) -> ReconcileError:
             f"the store {path} lies on a file system that is mounted read-only",
             hint=f"mount it for writing, see: findmnt --target {folder}",
         )
-    if disk.f_bavail * disk.f_frsize < _FULL_BELOW:
+    if full or disk.f_bavail * disk.f_frsize < _FULL_BELOW:
         return StoreUnreachable(
             f"the disk of the store {path} is full; nothing was written",
             hint=f"free space, see: df -h {folder}",
         )
-    exists = path.exists()
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK) or (
-        exists and not os.access(path, os.R_OK | os.W_OK)
-    ):
+    if not _may_write(folder) or (path.exists() and not _may_write(path)):
         return _denied(path)
     return StoreUnreachable(
         f"the store {path} cannot be read or written ({text})",
         hint=f"check the disk and the file: ls -l {path}*",
     )
+
+
+def _may_write(path: Path) -> bool:
+    enough = os.R_OK | os.W_OK | (os.X_OK if path.is_dir() else 0)
+    return os.access(path, enough, effective_ids=True)
 
 
 def _denied(path: Path) -> AccessDenied:
