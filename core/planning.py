@@ -101,7 +101,8 @@ class Decision:
     """What to do now. `due` is in order of work, and holds no more than the limit of those
     that are new; `backlog` counts all that are due or unfinished, tried ones too.
 
-    `settled`: once the skips are written, every scheduled instant before it has a record.
+    `settled`: once the skips are written, every scheduled instant from the horizon up to it,
+    exclusive, has a record.
     """
 
     due: Sequence[Due]
@@ -304,7 +305,6 @@ class _Walk:
             instant = self.schedule.next_after(max(self.now, horizon - TICK))
             if instant is not None:
                 next_due = self.schedule.interval(self.job.name, instant)
-        self.new.sort(key=lambda due: due.interval.scheduled_at)
         self.backfills.sort(key=lambda due: due.record is not None and not _is_begun(due.record))
         return Decision(
             due=list(chain(self.begun, self.new, self.backfills)),
@@ -312,7 +312,7 @@ class _Walk:
             waiting=self.waiting,
             next_due=next_due,
             backlog=self.backlog,
-            settled=max(horizon, self.missing or self.now),
+            settled=self.missing or self.now,
         )
 
     def _skip(self, after: datetime, until: datetime, reason: str) -> datetime:

@@ -72,7 +72,7 @@ class Calendar(Protocol):
         ...
 
     def period(self) -> timedelta:
-        """The smallest gap between two instants, as found over four years."""
+        """The smallest gap between two instants, as found over the years 2000 to 2003."""
         ...
 
 
