@@ -56,7 +56,7 @@ def run(
         max_runtime=duration_of(max_runtime, "--max-runtime"),
         actor=actor_of(call.env, None),
     )
-    with watch(call) as watcher:
+    with watch(call, dry_run=dry_run) as watcher:
         report = operation(application(call, watcher.report, watcher.reached), request)
         watcher.finish(report)
     code = exit_code_of(report, busy=busy_exit, signal=call.env.stop.reason)
@@ -78,7 +78,7 @@ def _show_changes(call: Call, report: RunReport) -> None:
     env = call.env
     words = style_of(call, terminal=env.stderr_is_terminal)
     data = style_of(call, terminal=env.stdout_is_terminal)
-    env.words(dry_run(report, report.dry_run).text(words))
+    env.words(dry_run(report, report.dry_run, words).text(words))
     env.data(sample_text(report.dry_run, data, table=env.stdout_is_terminal))
     left_out = sum(report.dry_run.changes.values()) - len(report.dry_run.sample)
     if left_out > 0:

@@ -386,15 +386,20 @@ def _usually(report: RunReport) -> str:
     )
 
 
-def dry_run(report: RunReport, found: DryRun) -> Told:
-    """The headline of a dry run; the changes themselves are data."""
+def dry_run(report: RunReport, found: DryRun, style: Style) -> Told:
+    """What a dry run found, and which guard would stop it; the changes themselves are data."""
     changes = found.changes
-    return Told(
+    told = Told(
         f"{report.job} {found.interval}",
         "would",
         f" grant {changes.get('grant', 0):,}, revoke {changes.get('revoke', 0):,},"
         f" update {changes.get('update', 0):,}; nothing written",
     )
+    if report.guard is not None:
+        guard = report.guard
+        told.prose(f"It would need approval: {GUARDS.get(guard.guard, guard.guard)}.", style.width)
+        told.facts(guard_facts(guard), style.width)
+    return told
 
 
 def _because(error: ReconcileError | None) -> str:

@@ -108,6 +108,8 @@ _RUN_COLUMNS = (
 def runs(status: IntervalStatus, style: Style) -> str:
     """The runs, oldest first, for a terminal."""
     day = status.view.record.scheduled_at
+    if not status.runs:
+        return ""
     rows = []
     for run in status.runs:
         ending = run.ending.value if run.ending else "open"
@@ -159,13 +161,13 @@ def _ranges(run: RunRecord) -> str:
 def trail(status: IntervalStatus, style: Style) -> str:
     """What happened, oldest first; then accounts that are left out, with the reason."""
     day = status.view.record.scheduled_at
-    lines = ["", "TIME       WHAT"]
+    lines = ["", "TIME       WHAT"] if status.events else []
     for event in status.events:
         first = f"{words.moment(event.at, day):9}  "
         rest = " " * 11
         lines += wrapped(event_text(event), style.width, first, rest)
     lines += _quarantined(status.ranges, style)
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, ""]) if lines else ""
 
 
 def _quarantined(ranges: Sequence[RangeRecord], style: Style) -> list[str]:

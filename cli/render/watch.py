@@ -32,6 +32,7 @@ _UNREMARKABLE = frozenset(
         Outcome.OUT_OF_TIME,
     }
 )
+_IN_A_DRY_RUN = frozenset({Outcome.COMPLETED, Outcome.NEEDS_APPROVAL})
 
 
 class Watcher(Protocol):
@@ -61,7 +62,8 @@ class Watcher(Protocol):
 class _Watcher:
     """What all watchers share: steps under `-v`, and knowing what was told already."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, *, dry_run: bool) -> None:
+        self._dry_run = dry_run
         self._env = call.env
         self._verbose = call.options.verbose
         self._told: list[IntervalReport] = []
@@ -98,7 +100,8 @@ class _Watcher:
         """Tell each interval once, and whatever a kind of watcher wants to add."""
         if isinstance(report, IntervalReport):
             self._told.append(report)
-            self.interval(report)
+            if not (self._dry_run and report.outcome in _IN_A_DRY_RUN):
+                self.interval(report)
         else:
             self.going_on(report)
 
@@ -180,8 +183,8 @@ class Silent(_Watcher):
 class Terminal(_Watcher):
     """A bar while work goes on, and the full texts."""
 
-    def __init__(self, call: Call) -> None:
-        super().__init__(call)
+    def __init__(self, call: Call, *, dry_run: bool) -> None:
+        super().__init__(call, dry_run=dry_run)
         self._bar: Bar | None = None
 
     def style(self, call: Call) -> Style:
@@ -228,13 +231,14 @@ class Terminal(_Watcher):
         self.say(outcomes.run(report, self._style).text(self._style))
 
 
-def watch(call: Call) -> Watcher:
-    """The watcher this call wants."""
+def watch(call: Call, *, dry_run: bool = False) -> Watcher:
+    """The watcher this call wants. What a dry run found is data, which it does not show."""
     if call.options.json:
-        return Silent(call)
+        return Silent(call, dry_run=dry_run)
     if call.options.quiet:
-        return Quiet(call)
-    return Terminal(call) if _is_lively(call.env) else Lines(call)
+        return Quiet(call, dry_run=dry_run)
+    kind = Terminal if _is_lively(call.env) else Lines
+    return kind(call, dry_run=dry_run)
 
 
 def _is_lively(env: Environment) -> bool:
