@@ -54,7 +54,7 @@ def opener(url: str, *, clock: Clock, host: Host, entropy: Entropy) -> Callable[
         open_other: Opener = others[scheme].load()
         return open_other(url, clock=clock, host=host, entropy=entropy)
     raise ConfigError(
-        f"[store] url: {scheme or url!r} is not a kind of store",
+        f"[store] url: {scheme!r} is not a kind of store",
         hint=_schemes([*_BUILT_IN, *others]),
     )
 

@@ -60,7 +60,7 @@ from .testing_records import (  # noqa: E402
     PruneContract,
     ScanContract,
 )
-from .testing_support import KEY, Harness, grant  # noqa: E402
+from .testing_support import KEY, Harness, MovedClock, grant  # noqa: E402
 
 
 class StoreContract(
@@ -95,6 +95,7 @@ __all__ = [
     "Harness",
     "KeepContract",
     "LosesAnswers",
+    "MovedClock",
     "PruneContract",
     "ScanContract",
     "StoreContract",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from ..core.model import Holder, Kind, LeaseKey, Put, RunId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from threading import Event
 
     from ..core.model import JsonObject, Lease, Record
     from ..core.ports import Store
@@ -18,6 +19,38 @@ JOB = KEY.job
 TTL = timedelta(seconds=60)
 TONIGHT = "2026-11-30T02:30:00Z"
 TOMORROW = "2026-12-01T02:30:00Z"
+
+
+class MovedClock:
+    """A `core.ports.Clock` that stands still until it is moved, for stores that take one."""
+
+    def __init__(self) -> None:
+        """Half past two in the night, sixteen minutes after boot."""
+        self._wall = datetime(2026, 11, 30, 2, 30, 0, 250_000, tzinfo=UTC)
+        self._boot = 1000.5
+
+    def now(self) -> datetime:
+        """See `Clock.now`."""
+        return self._wall
+
+    def boot(self) -> float:
+        """See `Clock.boot`."""
+        return self._boot
+
+    def wait(self, seconds: float, wake: Event) -> bool:
+        """Nobody waits: the time is over at once, unless somebody woke us."""
+        if not wake.is_set():
+            self.advance(seconds)
+        return wake.is_set()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._boot += seconds
+        self._wall += timedelta(seconds=seconds)
+
+    def step(self, seconds: float) -> None:
+        """Set the wall clock; no time passes."""
+        self._wall += timedelta(seconds=seconds)
 
 
 class Harness(Protocol):

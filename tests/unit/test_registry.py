@@ -1,0 +1,115 @@
+"""From a store's URL to its connections."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reconcile.core.config import TTL_ONE_HOST, sqlite_url
+from reconcile.core.errors import ConfigError
+from reconcile.core.model import Kind, Put
+from reconcile.stores import registry
+from reconcile.stores.registry import opener
+from reconcile.stores.testing import MovedClock
+from reconcile.stores.testing_support import A
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from reconcile.core.ports import Store
+
+
+def opened_by(url: str) -> Callable[[], Store]:
+    host = SimpleNamespace(holder=lambda: A)
+    return opener(url, clock=MovedClock(), host=host, entropy=SimpleNamespace(token=lambda: "id"))
+
+
+def other_store(url: str, **_: object) -> Callable[[], Store]:
+    return lambda: url  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("query", ["", "single_host=yes", "single_host=no"])
+def test_a_sqlite_url_opens_the_file_it_names(tmp_path: Path, query: str) -> None:
+    path = tmp_path / "50%#?.db"
+    connect = opened_by(sqlite_url(path, query))
+    assert not path.exists()
+    first, second = connect(), connect()
+    first.note([Put(Kind.JOB, "j", "", {"n": 1})])
+    assert second.get(Kind.JOB, "j", "") is not None
+    facts = second.facts()
+    assert (facts.location, facts.id, facts.durable) == (str(path), "id", True)
+    assert facts.default_ttl == TTL_ONE_HOST
+    first.close()
+    second.close()
+
+
+def test_connections_of_one_opener_in_memory_share_a_server() -> None:
+    connect = opened_by("memory:")
+    connect().note([Put(Kind.JOB, "j", "", {"n": 1})])
+    assert connect().get(Kind.JOB, "j", "") is not None
+    assert opened_by("memory:")().get(Kind.JOB, "j", "") is None
+    assert connect().facts().durable is False
+    assert connect().facts().default_ttl == TTL_ONE_HOST
+
+
+@pytest.mark.parametrize(
+    ("url", "message", "hint"),
+    [
+        ("mysql://host/db", "'mysql' is not a kind of store", "known are memory:, sqlite:"),
+        ("state.db", "'state.db' is not a kind of store", "known are memory:, sqlite:"),
+        ("postgresql://h/db", "this version has no postgresql store", "sqlite:///PATH"),
+        ("postgres://h/db", "this version has no postgres store", "sqlite:///PATH"),
+        ("redis://h", "this version has no redis store", "sqlite:///PATH"),
+        ("rediss://h", "this version has no rediss store", "sqlite:///PATH"),
+        ("sqlite://", "names no file", "sqlite:///absolute/path"),
+        ("sqlite:///", "names no file", "sqlite:///absolute/path"),
+        ("sqlite:state.db", "names no file", "sqlite:///absolute/path"),
+        ("sqlite:///a.db?mode=ro", "'mode=ro'", "single_host=yes"),
+        ("sqlite:///a.db?single_host=maybe", "'single_host=maybe'", "single_host=yes"),
+        ("memory:shared", "something behind memory:", "write memory: alone"),
+    ],
+)
+def test_a_url_that_names_no_store_is_refused_before_it_is_opened(
+    url: str, message: str, hint: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        opened_by(url)
+    assert message in str(refused.value)
+    assert hint in refused.value.hint
+
+
+def test_a_password_is_not_shown() -> None:
+    for url in ("redis://:hunter2@host", "mysql://root:hunter2@host/db"):
+        with pytest.raises(ConfigError) as refused:
+            opened_by(url)
+        assert "hunter2" not in str(refused.value) + refused.value.hint
+
+
+def test_a_store_of_somebody_else_is_found_by_its_scheme(monkeypatch) -> None:
+    module = ModuleType("other_store_module")
+    module.other_store = other_store
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    point = EntryPoint("etcd", "other_store_module:other_store", registry.ENTRY_POINTS)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
+    assert opened_by("etcd://host")() == "etcd://host"
+    with pytest.raises(ConfigError) as refused:
+        opened_by("mysql://host")
+    assert refused.value.hint == "known are etcd:, memory:, sqlite:"
+
+
+def test_no_store_is_imported_before_it_is_opened() -> None:
+    program = (
+        "import sys, reconcile.stores.registry\n"
+        "late = {'reconcile.stores.sqlite', 'reconcile.stores.memory', 'sqlite3'}\n"
+        "print(late & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "set()\n"
