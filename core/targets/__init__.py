@@ -1,0 +1,34 @@
+"""Where entitlements are. `open_target` knows the types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..config import TargetConfig
+    from ..ports import Clock, Target
+
+
+def open_target(
+    config: TargetConfig,
+    job: str,
+    clock: Clock,
+    source_columns: Sequence[str] | None = None,
+) -> Target:
+    """The target a configuration describes, for one job; touches no file yet.
+
+    `source_columns` are those the source is configured to have beside the account: what is
+    compared where the target's own `columns` do not say. Raises `ConfigError`.
+    """
+    if config.type != "sql" or not config.url.startswith("sqlite:"):
+        raise ConfigError(
+            f"this version has no target of type {config.type!r} at {config.url.partition(':')[0]}",
+            hint='write type = "sql" and url = "sqlite:///app.db"',
+        )
+    from .sqlite import SqliteTarget  # noqa: PLC0415 - a trigger with nothing due needs no target
+
+    return SqliteTarget(config, job, clock, source_columns)

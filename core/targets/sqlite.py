@@ -1,0 +1,225 @@
+"""A table of an SQLite database as a target that keeps its own fence.
+
+One range is one ``BEGIN IMMEDIATE`` transaction, so from the check of the fence to the
+commit nobody else writes. The fence row must name this very generation and run; each change
+is applied where the row still is its before-image; the span is read again and must sum up
+to what it should. Changes, log, marker and fence row become durable as one, or not at all.
+
+Where rows or sums disagree the changes are taken back and, still under the same lock, it is
+looked up why: did somebody else write since the range was compared (`ChangedMeanwhile`:
+compare it again), or does the table not hold what is written to it (`TargetUnusable`: a
+trigger, the scope, a column's type)?
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from ..checksum import checksum
+from ..config import sqlite_path
+from ..errors import FenceIsHigher, OldOverNew, TargetUnusable
+from ..model import FenceRow
+from ..ports import Committed
+from ..records import to_text
+from . import sqlite_fence
+from .sqlite_changes import Application, named, why_unequal
+from .sqlite_database import Database
+from .sqlite_ddl import ddl
+from .sqlite_lines import lines_of
+from .sqlite_log import Query, read_log, write_log
+from .sqlite_table import read_table, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import timedelta
+
+    from ..config import TargetConfig
+    from ..errors import ReconcileError
+    from ..model import Fence, JsonObject, PlanId, Proof
+    from ..ports import Clock
+    from ..rows import Change, KeySpan, RangeChanges, Schema
+    from .sqlite_table import Table
+
+__all__ = ["SqliteTarget", "ddl"]
+
+WAIT = 30.0
+"""Seconds that reading and completing wait for another program's lock."""
+
+_BATCH = 4096
+
+
+class SqliteTarget:
+    """One job's table. Calls of several threads wait for each other; `interrupt` does not."""
+
+    fenced = True
+
+    def __init__(
+        self,
+        config: TargetConfig,
+        job: str,
+        clock: Clock,
+        source_columns: Sequence[str] | None = None,
+    ) -> None:
+        self._config = config
+        self._job = job
+        self._clock = clock
+        self._source_columns = source_columns
+        self._database = Database(sqlite_path(config.url), clock)
+        self._table: Table | None = None
+        self._version: int | None = None
+        self._lock = RLock()
+
+    def describe(self) -> str:
+        """Type, path and table."""
+        return f"sqlite {self._database.path}, table {self._config.table}"
+
+    def schema(self) -> Schema:
+        """See `ports.Target`."""
+        with self._lock, self._database.reading(WAIT):
+            return self._current_table().schema
+
+    def lines(self, span: KeySpan) -> list[bytes]:
+        """See `ports.Target`. The order is that of the index which begins with the account."""
+        with self._lock, self._database.reading(WAIT):
+            return self._lines(self._current_table(), span)
+
+    def raise_fence(self, fence: Fence, store_id: str, wait: timedelta) -> FenceRow:
+        """See `ports.Target`. Creates our tables; the new row where there was none.
+
+        `TargetUnusable` where another job is fenced on the same rows.
+        """
+        with self._lock, self._database.writing(wait.total_seconds()):
+            table = self._current_table()
+            sqlite_fence.create_tables(self._database)
+            before = sqlite_fence.read_fence(self._database, fence)
+            if before is not None and before.generation >= fence.generation:
+                if not sqlite_fence.is_of(before, fence):
+                    raise FenceIsHigher(before)
+                return before
+            newest = before.newest if before is not None else None
+            row = FenceRow(store_id, fence.generation, fence.run, newest)
+            sqlite_fence.write_fence(self._database, fence, row, table, self._now())
+            self._database.commit(self._clock.boot() + WAIT)
+            return before or row
+
+    def commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:
+        """See `ports.Target`."""
+        database = self._database
+        with self._lock, database.writing(by - self._clock.boot()):
+            table = self._current_table()
+            sqlite_fence.check_fence(database, fence)
+            standing = sqlite_fence.read_marker(database, part.plan, part.number)
+            if standing is not None:
+                return standing
+            database.execute("SAVEPOINT changes")
+            application = Application(database, table, part.changes)
+            applied = application.run()
+            after = self._lines(table, part.span) if applied else []
+            done = Committed(checksum(after), application.counts)
+            if not applied or done.checksum != part.expected:
+                database.execute("ROLLBACK TO changes")
+                raise self._why(table, part, application, after if applied else None)
+            now = self._now()
+            write_log(database, table.schema, fence, part, now)
+            sqlite_fence.write_marker(database, fence, part, done, now)
+            database.commit(by)
+            return done
+
+    def marker(self, plan: PlanId, number: int) -> Committed | None:
+        """See `ports.Target`."""
+        with self._lock, self._database.reading(WAIT):
+            if not sqlite_fence.has_tables(self._database):
+                return None
+            return sqlite_fence.read_marker(self._database, plan, number)
+
+    def complete(self, fence: Fence, proof: Proof) -> None:
+        """See `ports.Target`. Markers of the interval itself stay until the next completion."""
+        with self._lock, self._database.writing(WAIT):
+            newest = sqlite_fence.check_fence(self._database, fence).newest
+            ours = (proof.interval.scheduled_at, proof.rerun)
+            if newest is not None and (newest.scheduled_at, newest.rerun) > ours:
+                raise OldOverNew(
+                    f"{proof.interval.job} {proof.interval.id} is older than {newest.interval},"
+                    f" which {self._database.path} has seen completed",
+                    hint=f"rerun {newest.interval} if the target needs mending",
+                )
+            sqlite_fence.write_newest(self._database, fence, proof, self._now())
+            self._database.commit(self._clock.boot() + WAIT)
+
+    def changes(
+        self, *, interval: str | None = None, account: str | None = None
+    ) -> Iterator[tuple[JsonObject, Change]]:
+        """See `ports.Target`; those of this job. Holds no lock between pages."""
+        query = Query(self._job, interval, account)
+        last: int | None = 0
+        while last is not None:
+            with self._lock, self._database.reading(WAIT):
+                if not sqlite_fence.has_tables(self._database):
+                    return
+                schema = self._current_table().schema
+                found, last = read_log(self._database, schema, query, last)
+            yield from found
+
+    def interrupt(self) -> None:
+        """See `ports.Target`. Final: all later calls raise `LeaseLapsed`."""
+        self._database.interrupt()
+
+    def close(self) -> None:
+        """See `ports.Target`. Harmless when repeated."""
+        with self._lock:
+            self._database.close()
+
+    # --- parts
+
+    def _now(self) -> str:
+        return to_text(self._clock.now())
+
+    def _current_table(self) -> Table:
+        """The table, looked at again when the database's schema changed since."""
+        (version,) = self._database.rows("PRAGMA schema_version")[0]
+        if self._table is None or version != self._version:
+            table = read_table(self._database, self._config, self._source_columns)
+            if self._table is not None and table != self._table:
+                raise TargetUnusable(
+                    f"table {table.name} in {self._database.path} was altered while it was"
+                    " worked on",
+                    hint="the next run looks at it anew",
+                )
+            self._table, self._version = table, version
+        return self._table
+
+    def _lines(self, table: Table, span: KeySpan) -> list[bytes]:
+        database = self._database
+        odd = table.select_odd_account(span)
+        for (found,) in database.rows(f"{odd} LIMIT 1") if odd else ():
+            raise TargetUnusable(
+                f"table {table.name} in {database.path} has a row whose account"
+                f" {table.schema.account.name} is {text(found)}",
+                hint="mend or delete such rows, or leave them out by the target's scope",
+            )
+        lines: list[bytes] = []
+        cursor = database.cursor(*table.select(span))
+        try:
+            while rows := cursor.fetchmany(_BATCH):
+                lines += lines_of(rows)
+        except sqlite3.Error as error:
+            raise database.error_for(error) from error
+        return lines
+
+    def _why(
+        self, table: Table, part: RangeChanges, application: Application, after: list[bytes] | None
+    ) -> ReconcileError:
+        """Why changes did not lead to what was expected; they are rolled back, the lock is not."""
+        found = application.why()
+        if found is not None:
+            return found
+        if after is not None:
+            return why_unequal(self._database, part, self._lines(table, part.span), after)
+        refused = application.first_refused()
+        what = f", {named(refused)}" if refused else ""
+        return TargetUnusable(
+            f"{self._database.path}{what}: the table ignores the change",
+            hint="look for a trigger that says RAISE(IGNORE)",
+        )

@@ -1,0 +1,282 @@
+"""One connection to a target's SQLite database: opened, waited for, broken off.
+
+The file is the user's. It is never created, and its journal mode is never changed. What is
+set holds for this connection only: `synchronous=FULL`, so that a committed range survives a
+power failure before the store calls it done; `foreign_keys=ON`, so that what the table
+declares holds for our changes too; and no spilling of a transaction's pages before its
+commit, which would lock out readers early.
+
+Waiting for a lock is done in slices: SQLite's own wait cannot be broken off. Text comes and
+goes as bytes, because a column may hold what is no UTF-8.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from contextlib import contextmanager
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from ..canonical import float_text
+from ..errors import (
+    AccessDenied,
+    LeaseLapsed,
+    ReconcileError,
+    TargetUnreachable,
+    TargetUnusable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from ..ports import Clock
+
+SLICE = 0.2
+"""Seconds that SQLite itself waits for a lock before we look whether to go on waiting."""
+
+_STEPS = 100_000
+"""Steps of SQLite's machine, a millisecond or two, between looks whether to break off."""
+
+_PRIMARY = 0xFF
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_BROKEN_DISK = {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_NOLFS,
+    sqlite3.SQLITE_PROTOCOL,
+}
+_MEANINGS: tuple[tuple[set[int], type[ReconcileError], str], ...] = (
+    (
+        {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH},
+        AccessDenied,
+        "let this user write it and its folder: ls -ld {path}",
+    ),
+    (_BROKEN_DISK, TargetUnreachable, "look at space and state of its disk: df -h {path}"),
+    (
+        {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT},
+        TargetUnusable,
+        'check it: sqlite3 {path} "PRAGMA integrity_check"',
+    ),
+    (
+        {sqlite3.SQLITE_CONSTRAINT},
+        TargetUnusable,
+        "mend the row in the source, or the table's constraint or trigger",
+    ),
+)
+
+
+class Database:
+    """The connection, opened at first use. Not for two threads at once, but for `interrupt`."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self._clock = clock
+        self._connection: sqlite3.Connection | None = None
+        self._interrupted = Event()
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
+        """All rows of a query."""
+        with self._translated():
+            return self._open().execute(sql, parameters).fetchall()
+
+    def cursor(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Cursor:
+        """A query still running. What goes wrong while it is read is for `error_for`."""
+        with self._translated():
+            return self._open().execute(sql, parameters)
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> int:
+        """One statement; how many rows it changed."""
+        with self._translated():
+            return self._open().execute(sql, parameters).rowcount
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
+        """One statement for each row; how many rows all of them changed. sqlite3's own
+        errors come out as they are: the caller knows which row it was."""
+        self._go_on()
+        return self._open().executemany(sql, rows).rowcount
+
+    @contextmanager
+    def reading(self, wait: float) -> Iterator[None]:
+        """A transaction that sees one state of the database. Waits at most `wait` seconds."""
+        # A deferred BEGIN takes no lock; the first read does, and it is what may have to wait.
+        self.patiently(self._begin_reading, wait)
+        try:
+            yield
+        finally:
+            self._roll_back()
+
+    @contextmanager
+    def writing(self, wait: float) -> Iterator[None]:
+        """A transaction that alone may write, rolled back unless `commit` ends it.
+
+        Waits at most `wait` seconds for others (`TargetUnreachable`).
+        """
+        self.patiently(lambda: self.execute("BEGIN IMMEDIATE"), wait)
+        try:
+            yield
+        finally:
+            self._roll_back()
+
+    def commit(self, by: float) -> None:
+        """Commit, not after `by` of the boot clock (`LeaseLapsed`).
+
+        Readers of a database without a write-ahead log can delay it; what cannot be
+        committed is rolled back.
+        """
+        self._go_on()
+        if self._clock.boot() >= by:
+            raise LeaseLapsed(
+                f"the lease's time was over before {self.path} could be committed",
+                hint="the next trigger goes on; a longer lease.ttl leaves more time",
+            )
+        self.patiently(lambda: self.execute("COMMIT"), by - self._clock.boot())
+
+    def patiently(self, action: Callable[[], object], wait: float) -> None:
+        """Do something that another connection's lock may delay, for `wait` seconds."""
+        until = self._clock.boot() + wait
+        while True:
+            self._go_on()
+            try:
+                action()
+            except TargetUnreachable as error:
+                if not _is_lock(error.__cause__) or self._clock.boot() >= until:
+                    raise
+                self._clock.wait(0.01, self._interrupted)
+            else:
+                return
+
+    def error_for(self, error: sqlite3.Error | sqlite3.Warning, what: str = "") -> ReconcileError:
+        """What an error of sqlite3 is to us; `what` says to which row it happened."""
+        code = _code(error)
+        if code == sqlite3.SQLITE_INTERRUPT:
+            return _broken_off(self.path)
+        if code in _LOCKED:
+            return TargetUnreachable(
+                f"{self.path} is locked by another program",
+                hint=f"find it with: fuser -v {self.path}",
+            )
+        for codes, kind, hint in _MEANINGS:
+            if code in codes:
+                return kind(f"{self.path}{what}: {error}", hint=hint.format(path=self.path))
+        return TargetUnusable(
+            f"{self.path}{what}: {error}", hint="look at the table, its columns and triggers"
+        )
+
+    def interrupt(self) -> None:
+        """Break off what runs, from any thread. From now on all calls raise `LeaseLapsed`."""
+        self._interrupted.set()
+        connection = self._connection
+        if connection is not None:
+            try:
+                connection.interrupt()
+            except sqlite3.ProgrammingError:
+                return  # closed in the meantime: nothing runs
+
+    def close(self) -> None:
+        """Roll back and close. Harmless when repeated."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    # --- parts
+
+    def _begin_reading(self) -> None:
+        try:
+            self.execute("BEGIN")
+            self.rows("SELECT 1 FROM sqlite_master LIMIT 1")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        connection = self._connection
+        if connection is None or not connection.in_transaction:
+            return
+        try:
+            connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            # Whatever keeps it from rolling back: closing does too, and leaves no lock.
+            self.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        self._go_on()
+        try:
+            yield
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise self.error_for(error) from error
+
+    def _go_on(self) -> None:
+        if self._interrupted.is_set():
+            raise _broken_off(self.path)
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._check_file()
+            connection = sqlite3.connect(
+                f"{self.path.as_uri()}?mode=rw",
+                uri=True,
+                timeout=SLICE,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _check_file(self) -> None:
+        try:
+            mode = self.path.stat().st_mode
+        except PermissionError as error:
+            raise AccessDenied(
+                f"{self.path} may not be read by this user",
+                hint=f"let this user read and write it: ls -l {self.path}",
+            ) from error
+        except OSError as error:
+            raise TargetUnreachable(
+                f"{self.path} does not exist",
+                hint="look at the target's url; the database is never created by reconcile",
+            ) from error
+        if not stat.S_ISREG(mode):
+            raise TargetUnusable(
+                f"{self.path} is not a file", hint="set the target's url to an SQLite database"
+            )
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        connection.text_factory = bytes
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA cache_spill=OFF")
+        connection.set_progress_handler(self._interrupted.is_set, _STEPS)
+        connection.create_function("reconcile_float", 1, float_text, deterministic=True)
+        (encoding,) = connection.execute("PRAGMA encoding").fetchone()
+        if encoding != b"UTF-8":
+            raise TargetUnusable(
+                f"{self.path} keeps text as {encoding.decode()}, not as UTF-8",
+                hint="dump it and load it into a new database: order and checksums need UTF-8",
+            )
+
+
+def _code(error: BaseException | None) -> int:
+    found: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return found & _PRIMARY
+
+
+def _is_lock(error: BaseException | None) -> bool:
+    """Whether another connection's lock is why, so that it is worth asking again."""
+    return _code(error) in _LOCKED
+
+
+def _broken_off(path: Path) -> LeaseLapsed:
+    return LeaseLapsed(
+        f"work on {path} was broken off: the lease may no longer be trusted",
+        hint="the next trigger goes on where this one stopped",
+    )

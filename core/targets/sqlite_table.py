@@ -1,0 +1,390 @@
+"""The table a job works on: what its columns are to us, and the SQL that reads and changes it.
+
+Kinds follow SQLite's own rules, by which a column's declared type gives its affinity:
+
+    INT anywhere                    integer
+    CHAR, CLOB, TEXT                text
+    BLOB, or no type                text: what is written there is stored as given
+    REAL, FLOA, DOUB                float
+    all others store numbers as numbers and the rest as text; of these
+      BOOL                          boolean, stored as 1 and 0
+      NUM, DEC, MONEY               decimal
+      DATE, TIME, UUID, JSON, ...   text
+
+Order and bounds are by code point whatever the column's collation says: comparisons name
+BINARY. Where the index that begins with the account has another collation, each range is a
+scan of the table: slow, and right.
+
+A row's before-image is compared as canonical bytes, so it does not matter in which of its
+possible types SQLite stored a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..canonical import Unconvertible, canonical
+from ..errors import TargetUnusable
+from ..rows import Column, ColumnKind, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..config import TargetConfig
+    from ..rows import KeySpan, Row
+    from .sqlite_database import Database
+
+Bound = bytes | str | int | None
+"""What sqlite3 is given for a value: bytes only for text that is not ASCII."""
+
+BoundRow = tuple[Bound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column as declared."""
+
+    name: str
+    type: str
+    not_null: bool
+    primary: int
+    generated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The table as it was when it was looked at; equal when nothing that matters changed."""
+
+    name: str
+    scope: str | None
+    schema: Schema
+    columns: tuple[TableColumn, ...]
+
+    def select(self, span: KeySpan) -> tuple[str, list[Bound]]:
+        """Canonical texts of the rows in scope of a span."""
+        account = self.columns[0]
+        order = self._order(account)
+        where = [self._in_scope()]
+        bounds: list[Bound] = []
+        for sign, bound in ((">", span.lower), ("<=", span.upper)):
+            if bound is not None:
+                where.append(f"{order} {sign} {_placed(self._kind(0))} COLLATE BINARY")
+                bounds.append(_value(bound, self._kind(0)))
+        texts = ", ".join(self._text(i) for i in range(len(self.columns)))
+        return f"SELECT {texts} FROM {self._table} WHERE {' AND '.join(where)}", bounds
+
+    def select_odd_account(self, span: KeySpan) -> str | None:
+        """Accounts that belong to no span, once for all spans: NULL, or no integer."""
+        if span.lower is not None:
+            return None
+        account = self._quoted(self.columns[0])
+        odd = f"{account} IS NULL"
+        if self.schema.account.kind is ColumnKind.INTEGER:
+            odd += f" OR typeof({account}) <> 'integer'"
+        elif self.columns[0].not_null:
+            return None
+        return f"SELECT quote({account}) FROM {self._table} WHERE ({odd}) AND {self._in_scope()}"
+
+    def grant(self) -> str:
+        """Insert one row; bound to `bind(after)`. Overrides what the table says of conflicts."""
+        names = ", ".join(quoted(column.name) for column in self.columns)
+        values = ", ".join(_placed(column.kind) for column in self.schema.columns)
+        return f"INSERT OR ABORT INTO {self._table} ({names}) VALUES ({values})"
+
+    def revoke(self) -> str:
+        """Delete one row as it was; bound to `bind_as_it_was`."""
+        return f"DELETE FROM {self._table} WHERE {self._as_it_was()}"
+
+    def update(self) -> str:
+        """Set one row's other columns; bound to those of `bind`, then `bind_as_it_was`."""
+        values = ", ".join(
+            f"{quoted(self.columns[i].name)} = {_placed(self._kind(i))}" for i in self.others
+        )
+        return f"UPDATE OR ABORT {self._table} SET {values} WHERE {self._as_it_was()}"
+
+    def count_as_it_was(self) -> str:
+        """How many rows still are as they were; bound to `bind_as_it_was`."""
+        return f"SELECT count(*) FROM {self._table} WHERE {self._as_it_was()}"
+
+    def count_of_key(self) -> str:
+        """How many rows have a key, and how many of them are in scope; bound to `bind_key`."""
+        return (
+            f"SELECT count(*), total({self._in_scope()}) FROM {self._table} WHERE {self._of_key()}"
+        )
+
+    @property
+    def others(self) -> list[int]:
+        """Positions of the columns beside the key."""
+        return [i for i in range(len(self.columns)) if i not in self.schema.key]
+
+    def bind(self, rows: Sequence[Row], at: Sequence[int] | None = None) -> list[BoundRow]:
+        """Rows, or the columns at some positions of them, as sqlite3 takes them."""
+        if not rows:
+            return []
+        columns = list(zip(*rows, strict=True))
+        parts: list[list[Bound]] = []
+        for i in range(len(columns)) if at is None else at:
+            kind = self._kind(i)
+            if kind in _TYPED:
+                parts.append([_value(value, kind) for value in columns[i]])
+            else:
+                parts.append([bindable(value) for value in columns[i]])
+        return list(zip(*parts, strict=True)) if parts else [()] * len(rows)
+
+    def bind_key(self, row: Row) -> BoundRow:
+        """A row's key as sqlite3 takes it."""
+        return self.bind([row], self.schema.key)[0]
+
+    def bind_as_it_was(self, rows: Sequence[Row]) -> list[BoundRow]:
+        """Before-images, each followed by its key, as sqlite3 takes them."""
+        keys = self.bind(rows, self.schema.key)
+        return [(*map(bindable, row), *key) for row, key in zip(rows, keys, strict=True)]
+
+    # --- parts of statements
+
+    @property
+    def _table(self) -> str:
+        return quoted(self.name)
+
+    def _kind(self, at: int) -> ColumnKind:
+        return self.schema.columns[at].kind
+
+    def _quoted(self, column: TableColumn) -> str:
+        # Qualified, because SQLite takes a lone "name" that is no column for a text.
+        return f"{self._table}.{quoted(column.name)}"
+
+    def _in_scope(self) -> str:
+        # On its own line, so that a comment at the end of the scope hides nothing.
+        return f"({self.scope}\n)" if self.scope else "1"
+
+    def _order(self, account: TableColumn) -> str:
+        """What accounts are bounded by: the column itself where its type is that of its kind."""
+        kind = self.schema.account.kind
+        if kind is ColumnKind.INTEGER or (kind is ColumnKind.TEXT and is_text(account.type)):
+            return self._quoted(account)
+        return self._text(0)
+
+    def _text(self, at: int) -> str:
+        """A column's canonical text."""
+        column, kind = self.columns[at], self._kind(at)
+        name = self._quoted(column)
+        if kind is ColumnKind.TEXT and is_text(column.type):
+            return name
+        if kind is ColumnKind.BOOLEAN:
+            return (
+                f"CASE {name} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST({name} AS TEXT) END"
+            )
+        if kind in (ColumnKind.FLOAT, ColumnKind.DECIMAL):
+            return (
+                f"CASE typeof({name}) WHEN 'real' THEN reconcile_float({name})"
+                f" ELSE CAST({name} AS TEXT) END"
+            )
+        return f"CAST({name} AS TEXT)"
+
+    def _of_key(self) -> str:
+        """The row of a key, found by its index, so by the index's own collation."""
+        terms = []
+        for i in self.schema.key:
+            sign = "=" if self.columns[i].not_null else "IS"
+            terms.append(f"{self._quoted(self.columns[i])} {sign} {_placed(self._kind(i))}")
+        return " AND ".join(terms)
+
+    def _as_it_was(self) -> str:
+        """The row of a before-image, in scope."""
+        same = [
+            f"CAST({self._text(i)} AS BLOB) IS CAST(? AS BLOB)" for i in range(len(self.columns))
+        ]
+        return " AND ".join([*same, self._of_key(), self._in_scope()])
+
+
+def read_table(
+    database: Database, config: TargetConfig, source_columns: Sequence[str] | None
+) -> Table:
+    """Look at the table; `TargetUnusable` where it cannot serve."""
+    found = database.rows(
+        "SELECT name, type FROM sqlite_master WHERE name = ? COLLATE NOCASE"
+        " AND type IN ('table', 'view')",
+        (config.table,),
+    )
+    if not found:
+        raise TargetUnusable(
+            f"{database.path} has no table {config.table}",
+            hint="set the target's table, or create it; reconcile never does",
+        )
+    name = text(found[0][0])
+    if found[0][1] == b"view":
+        raise TargetUnusable(f"{name} in {database.path} is a view", hint="name a table")
+    declared = _declared(database, name)
+    primary = sorted((c for c in declared.values() if c.primary), key=lambda c: c.primary)
+    pick = _Picker(f"table {name} in {database.path}", declared)
+    key = pick.all(config.key) if config.key else primary
+    if not key:
+        raise TargetUnusable(
+            f"table {name} in {database.path} has no primary key, and the target names no key",
+            hint='write for example key = ["account_id", "entitlement"]',
+        )
+    account = pick.one(config.account) if config.account else key[0]
+    wanted = config.columns or source_columns
+    others = pick.all(wanted) if wanted else [c for c in declared.values() if not c.generated]
+    columns = (account, *(c for c in others if c != account))
+    _check_key(pick.where, key, account, columns)
+    if set(key) != set(primary):
+        _check_unique(database, name, key)
+    schema = Schema(
+        tuple(Column(c.name, kind_of(c.type), not c.not_null) for c in columns),
+        tuple(columns.index(c) for c in key),
+    )
+    table = Table(name, config.scope, schema, columns)
+    if config.scope:
+        _check_scope(database, table)
+    return table
+
+
+class _Picker:
+    """Columns by name, as SQLite finds them: in any case."""
+
+    def __init__(self, where: str, declared: dict[str, TableColumn]) -> None:
+        self.where = where
+        self._declared = declared
+        self._folded = {name.lower(): column for name, column in declared.items()}
+
+    def one(self, name: str) -> TableColumn:
+        column = self._declared.get(name) or self._folded.get(name.lower())
+        if column is None:
+            raise TargetUnusable(
+                f"{self.where} has no column {name}; it has {', '.join(self._declared)}",
+                hint="set the target's columns, or map the source's name to it with rename",
+            )
+        if column.generated:
+            raise TargetUnusable(
+                f"column {name} of {self.where} is generated and cannot be written",
+                hint="leave it out of the target's columns",
+            )
+        return column
+
+    def all(self, names: Iterable[str]) -> list[TableColumn]:
+        return list(dict.fromkeys(self.one(name) for name in names))
+
+
+def kind_of(declared: str) -> ColumnKind:
+    """The kind of a column by its declared type."""
+    name = declared.upper()
+    if "INT" in name:
+        return ColumnKind.INTEGER
+    if is_text(name) or "BLOB" in name:
+        return ColumnKind.TEXT
+    for marks, kind in _KINDS:
+        if any(mark in name for mark in marks):
+            return kind
+    return ColumnKind.TEXT
+
+
+def is_text(declared: str) -> bool:
+    """Whether SQLite gives the column TEXT affinity, so that it holds text (or blobs) only."""
+    name = declared.upper()
+    return "INT" not in name and any(mark in name for mark in ("CHAR", "CLOB", "TEXT"))
+
+
+_KINDS = (
+    (("REAL", "FLOA", "DOUB"), ColumnKind.FLOAT),
+    (("BOOL",), ColumnKind.BOOLEAN),
+    (("NUM", "DEC", "MONEY"), ColumnKind.DECIMAL),
+)
+_TYPED = (ColumnKind.INTEGER, ColumnKind.BOOLEAN)
+
+
+def quoted(name: str) -> str:
+    """An identifier in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text(value: bytes) -> str:
+    """A name that sqlite3 gave as bytes."""
+    return value.decode("utf-8", "surrogateescape")
+
+
+def bindable(value: str | None) -> Bound:
+    """A text as sqlite3 takes it, whatever bytes it stands for; place it as CAST(? AS TEXT)."""
+    if value is None or value.isascii():
+        return value
+    return value.encode("utf-8", "surrogateescape")
+
+
+def _declared(database: Database, name: str) -> dict[str, TableColumn]:
+    rows = database.rows(
+        'SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?)', (name,)
+    )
+    columns = [
+        TableColumn(text(n), text(kind), bool(not_null), pk, hidden != 0)
+        for n, kind, not_null, pk, hidden in rows
+    ]
+    return {column.name: column for column in columns}
+
+
+def _check_key(
+    where: str,
+    key: Sequence[TableColumn],
+    account: TableColumn,
+    columns: Sequence[TableColumn],
+) -> None:
+    if account not in key:
+        raise TargetUnusable(
+            f"the account {account.name} is no part of the key of {where}",
+            hint="name a key that begins with the account, and create a unique index on it",
+        )
+    unlisted = [column.name for column in key if column not in columns]
+    if unlisted:
+        raise TargetUnusable(
+            f"{', '.join(unlisted)} is part of the key of {where} and not among the columns",
+            hint="add it to the columns of source and target",
+        )
+
+
+def _check_unique(database: Database, name: str, key: Sequence[TableColumn]) -> None:
+    names = {column.name for column in key}
+    for index, *_ in database.rows(
+        'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial', (name,)
+    ):
+        of = database.rows("SELECT name FROM pragma_index_info(?)", (text(index),))
+        if all(n is not None for (n,) in of) and {text(n) for (n,) in of} == names:
+            return
+    listed = ", ".join(quoted(column.name) for column in key)
+    raise TargetUnusable(
+        f"table {name} in {database.path} has no unique index on exactly its key"
+        f" ({', '.join(column.name for column in key)})",
+        hint=f"CREATE UNIQUE INDEX {quoted(name + '_key')} ON {quoted(name)} ({listed});",
+    )
+
+
+def _check_scope(database: Database, table: Table) -> None:
+    try:
+        database.rows(f"EXPLAIN SELECT 1 FROM {quoted(table.name)} WHERE {table._in_scope()}")
+    except TargetUnusable as error:
+        raise TargetUnusable(
+            f"scope {table.scope!r} cannot be used: {error.__cause__}",
+            hint="write an SQL condition over the columns of the target's table",
+        ) from error
+
+
+def _placed(kind: ColumnKind) -> str:
+    """The place of a bound value. A cast, because text that is not ASCII is bound as bytes."""
+    return "?" if kind in _TYPED else "CAST(? AS TEXT)"
+
+
+def _value(value: str | None, kind: ColumnKind) -> Bound:
+    if kind is ColumnKind.BOOLEAN and value in _BOOLEANS:
+        return _BOOLEANS[value]
+    if kind is ColumnKind.INTEGER and value is not None and _is_integer(value):
+        return int(value)
+    return bindable(value)
+
+
+def _is_integer(value: str) -> bool:
+    try:
+        return canonical(value, ColumnKind.INTEGER) == value
+    except Unconvertible:
+        return False
+
+
+_BOOLEANS = {"true": 1, "false": 0}
