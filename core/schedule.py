@@ -115,8 +115,6 @@ class Schedule:
     ) -> datetime | None:
         """The newest scheduled instant not later than this one (nor before `not_before`)."""
         for since, before, part in reversed(self._spans()):
-            if since is not None and since > instant:
-                continue
             bound = instant if before is None else min(instant, before - TICK)
             found = next(part.until(bound), None)
             if found is not None and (since is None or found >= since):

@@ -127,6 +127,16 @@ def test_what_cannot_be_read_is_refused_with_a_mend(
     assert refused.value.hint
 
 
+def test_a_span_is_open_below_and_closed_above() -> None:
+    first, second = utc("2026-11-29T02:30"), utc("2026-11-30T02:30")
+    schedule = Schedule("30 2 * * *")
+    assert list(schedule.between(first, second)) == [second]
+    assert list(schedule.between(first - TICK, second - TICK)) == [first]
+    assert schedule.count(first, second) == 1
+    assert schedule.count(first - TICK, second - TICK) == 1
+    assert schedule.count(second, first) == 0
+
+
 def test_the_edges_of_the_calendar_end_the_search() -> None:
     schedule = Schedule("30 2 * * *")
     assert schedule.next_after(datetime.max.replace(tzinfo=UTC)) is None
@@ -240,6 +250,13 @@ class TestVersions:
         schedule = Schedule.of([self.OLD, new])
         assert schedule.count(utc("2026-11-19T12:00"), utc("2026-11-20T11:59")) == 1
         assert schedule.next_after(utc("2026-11-20T02:30")) == utc("2026-11-20T12:00")
+
+    def test_the_instant_at_which_a_version_was_seen_is_its_first(self) -> None:
+        schedule = Schedule.of([self.OLD, Version(utc("2026-11-20T14:00"), "0 14 * * *")])
+        span = (utc("2026-11-20T12:00"), utc("2026-11-20T14:00"))
+        assert list(schedule.between(*span)) == [span[1]]
+        assert schedule.count(*span) == 1
+        assert schedule.latest_until(span[1]) == span[1]
 
     def test_the_first_version_has_no_beginning(self) -> None:
         schedule = Schedule.of([self.OLD, self.NEW])
