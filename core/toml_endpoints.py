@@ -64,7 +64,7 @@ def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | No
     delimiter = section.mark("delimiter", 1)
     if delimiter in _UNFIT_DELIMITERS:
         section.wrong("delimiter", f"cannot be {delimiter!r}", 'write "," or ";"')
-    encoding = section.choice("encoding", ("utf-8",))
+    encoding = _encoding(section)
     section.finish()
     if path is None or kind is None:
         return None
@@ -199,6 +199,25 @@ def _kind_of_source(section: Section, key: str, path: str | None) -> str | None:
         key,
         "does not say by its suffix what it is (.csv, .csv.gz)",
         'write a table with path = "…" and type = "csv"',
+    )
+    return None
+
+
+def _encoding(section: Section) -> str | None:
+    """An encoding in which delimiters, quotes and line ends are the bytes of ASCII."""
+    name = section.text("encoding")
+    if name is None:
+        return None
+    plain = bytes(range(128))
+    try:
+        if plain.decode(name) == plain.decode("ascii"):
+            return name
+    except (LookupError, ValueError):
+        pass
+    section.wrong(
+        "encoding",
+        f"is {name!r}, no encoding that a CSV file can be read in",
+        'write "utf-8", "cp1252" or another that keeps ASCII as it is',
     )
     return None
 
