@@ -42,7 +42,10 @@ class Shared:
 
 def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | None:
     """The job's source; None where something it cannot do without is wrong."""
-    short = isinstance(job.raw("source"), str)
+    written = job.raw("source")
+    if written is None:
+        job.wrong("", "has no source", 'write for example source = "exports/{date}.csv"')
+    short = isinstance(written, str)
     section, key = (job, "source") if short else (job.section("source"), "path")
     path = _template(section, key, folder)
     if short:
@@ -50,12 +53,9 @@ def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | No
         if path is None or kind is None:
             return None
         return SourceConfig(kind, path, account=shared.account, columns=shared.columns)
-    if "source" not in job:
-        job.wrong("", "has no source", 'write for example source = "exports/{date}.csv"')
-        return None
     section.later(*_LATER_SOURCE_KEYS)
     kind = section.choice("type", SOURCE_TYPES, _LATER_SOURCE_TYPES)
-    if "path" not in section and "url" not in section:
+    if isinstance(written, dict) and "path" not in section and "url" not in section:
         section.wrong("", "has no path", 'write for example path = "exports/{date}.csv"')
     if "type" not in section:
         kind = _kind_of_source(section, key, path)
@@ -85,7 +85,10 @@ def read_target(
 ) -> TargetConfig | None:
     """The job's target; None where something it cannot do without is wrong."""
     columns_of_source = source.columns if source else None
-    if isinstance(job.raw("target"), str):
+    written = job.raw("target")
+    if written is None:
+        job.wrong("", "has no target", 'write for example target = "app.db"')
+    if isinstance(written, str):
         url = _sqlite(job, "target", folder)
         if url is None:
             return None
@@ -93,12 +96,9 @@ def read_target(
         _check_columns(job, account, columns, key)
         return TargetConfig("sql", url, name, key=key, account=account, columns=columns)
     section = job.section("target")
-    if "target" not in job:
-        job.wrong("", "has no target", 'write for example target = "app.db"')
-        return None
     section.later(*_LATER_TARGET_KEYS)
     section.choice("type", TARGET_TYPES, _LATER_TARGET_TYPES)
-    if "url" not in section:
+    if isinstance(written, dict) and "url" not in section:
         section.wrong("", "has no url", 'write for example url = "sqlite:///app.db"')
     url = _sqlite(section, "url", folder)
     table, scope = section.text("table"), section.text("scope")
@@ -126,20 +126,18 @@ def database_url(text: str, folder: Path) -> str:
     Relative paths are those of `folder`. Other schemes are left as they are. `ConfigError`
     for an SQLite address that names no file.
     """
-    match = _SCHEME.match(text)
-    if match is None:
-        return _file_url(text, "", folder)
-    if match[1].lower() != "sqlite":
-        return text
-    if not text.lower().startswith("sqlite:///"):
-        raise ConfigError(
-            f"{text!r} names a host; an SQLite database is a file on this one",
-            hint="write sqlite:///relative, sqlite:////absolute, or a path",
-        )
-    from urllib.parse import unquote
+    kind, _, rest = text.partition(":")
+    if kind.lower() == "sqlite" and rest:
+        if not rest.startswith("///"):
+            raise ConfigError(
+                f"{text!r} is no address of an SQLite file",
+                hint="write sqlite:///relative, sqlite:////absolute, or a path",
+            )
+        from urllib.parse import unquote
 
-    path, _, query = text[len("sqlite:///") :].partition("?")
-    return _file_url(unquote(path), query, folder)
+        path, _, query = rest.removeprefix("///").partition("?")
+        return _file_url(unquote(path), query, folder)
+    return text if _SCHEME.match(text) else _file_url(text, "", folder)
 
 
 def scheme(url: str) -> str:

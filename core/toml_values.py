@@ -56,9 +56,10 @@ class Problems:
     def add(
         self, file: Path, key: KeyPath, text: str, mend: str = "", line: int | None = None
     ) -> None:
-        """Note a problem; the first one of a key counts."""
-        if not any(old.file == file and old.key == key for old in self.found):
-            self.found.append(Problem(file, key, text, mend, line))
+        """Note a problem, once."""
+        problem = Problem(file, key, text, mend, line)
+        if problem not in self.found:
+            self.found.append(problem)
 
 
 class Section:

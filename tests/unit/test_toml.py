@@ -1,0 +1,599 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconcile.core.config import Config, Job, SourceConfig
+from reconcile.core.errors import ConfigError
+from reconcile.core.toml import defaults, parse
+from reconcile.core.toml_lines import key_lines
+from reconcile.core.toml_values import parse_duration, show_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDER = Path("/srv/rec")
+MAIN = FOLDER / "reconcile.toml"
+SMALL = """
+[jobs.entitlements]
+schedule = "30 2 * * *"
+source = "exports/{date}.csv"
+target = "app.db"
+"""
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x7f"), max_size=8)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def parsed(text: str, *drop_ins: str, environ: Mapping[str, str] | None = None) -> Config:
+    extra = [(FOLDER / "conf.d" / f"{n}.toml", more) for n, more in enumerate(drop_ins)]
+    return parse([(MAIN, text), *extra], environ or {}, cwd=FOLDER)
+
+
+def job(more: str, head: str = SMALL) -> Job:
+    return parsed(head + more).jobs["entitlements"]
+
+
+def refusal(text: str, *drop_ins: str, environ: Mapping[str, str] | None = None) -> str:
+    """All lines that a user sees."""
+    with pytest.raises(ConfigError) as refused:
+        parsed(text, *drop_ins, environ=environ)
+    assert refused.value.hint
+    return f"{refused.value}\n  {refused.value.hint}"
+
+
+class TestShortForms:
+    def test_the_smallest_job_has_all_defaults(self) -> None:
+        config = parsed(SMALL)
+        one = config.jobs["entitlements"]
+        assert config.path == MAIN
+        assert config.store.url == "sqlite:///srv/rec/reconcile.db"
+        assert one.origin == MAIN
+        assert one.schedule == "30 2 * * *"
+        assert (one.timezone, one.start, one.deadline) == ("UTC", None, None)
+        assert (one.max_attempts, one.retry_delay) == (5, timedelta(minutes=5))
+        assert one.work.source == SourceConfig("csv", "/srv/rec/exports/{date}.csv")
+        target = one.work.target
+        assert (target.type, target.url) == ("sql", "sqlite:///srv/rec/app.db")
+        assert (target.table, target.key, target.account) == ("entitlements", None, None)
+
+    def test_account_columns_and_key_may_stand_at_job_level(self) -> None:
+        one = job('account = "a"\ncolumns = ["e", "l"]\nkey = ["a", "e"]')
+        assert (one.work.source.account, one.work.target.account) == ("a", "a")
+        assert one.work.source.columns == one.work.target.columns == ("e", "l")
+        assert one.work.target.key == ("a", "e")
+
+    @pytest.mark.parametrize(
+        ("written", "url"),
+        [
+            ("app.db", "sqlite:///srv/rec/app.db"),
+            ("/var/app.db", "sqlite:///var/app.db"),
+            ("sqlite:///app.db", "sqlite:///srv/rec/app.db"),
+            ("sqlite:////var/app.db", "sqlite:///var/app.db"),
+            ("SQLite:////var/my%20app.db", "sqlite:///var/my app.db"),
+            ("what?.db", "sqlite:///srv/rec/what%3F.db"),
+            ("a:b.db", "sqlite:///srv/rec/a:b.db"),
+        ],
+    )
+    def test_addresses_are_normalised(self, written: str, url: str) -> None:
+        head = SMALL.replace("app.db", written)
+        assert job("", head).work.target.url == url
+
+    @pytest.mark.parametrize("path", ["e.csv", "e.CSV.GZ", "/abs/{date:%Y/%m}.csv.gz"])
+    def test_the_suffix_says_the_type(self, path: str) -> None:
+        source = job("", SMALL.replace("exports/{date}.csv", path)).work.source
+        assert source.type == "csv"
+        assert source.path == str(FOLDER / path)
+
+    def test_a_job_without_a_schedule_is_on_demand(self) -> None:
+        assert job("", SMALL.replace('schedule = "30 2 * * *"', "")).schedule is None
+
+    def test_no_job_at_all_is_fine(self) -> None:
+        assert parsed("").jobs == {}
+
+
+class TestLongForm:
+    TEXT = """
+[store]
+url = "sqlite:///state/rec.db?single_host=yes"
+
+[jobs.entitlements]
+schedule = "@daily"
+timezone = "UTC"
+start = 2026-11-01
+deadline = "6h"
+range_size = 1000
+plan_age = "2h"
+fence_wait = "90s"
+max_attempts = 3
+retry_delay = "10m"
+max_runtime = "3h"
+max_intervals = 2
+
+[jobs.entitlements.lease]
+ttl = "30s"
+progress_deadline = "5m"
+detect_dead = false
+
+[jobs.entitlements.catch_up]
+policy = "latest"
+window = "3d"
+
+[jobs.entitlements.source]
+type = "csv"
+path = "exports/{date}"
+account = "acct"
+columns = ["entitlement", "level"]
+null = ["NULL", ""]
+rename = { ent = "entitlement" }
+delimiter = "\\t"
+encoding = "cp1252"
+
+[jobs.entitlements.target]
+type = "sql"
+url = "sqlite:///app.db"
+table = "grants"
+key = ["account_id", "entitlement"]
+account = "account_id"
+scope = "origin = 'billing'"
+
+[jobs.entitlements.guards]
+max_revoke = "12.5%"
+max_revoke_min = 0
+max_update = "100%"
+min_rows = 7
+must_contain = ["acct-1"]
+"""
+
+    def test_each_key_is_read(self) -> None:
+        config = parsed(self.TEXT)
+        one = config.jobs["entitlements"]
+        assert config.store.url == "sqlite:///srv/rec/state/rec.db?single_host=yes"
+        assert one.schedule == "@daily"
+        assert one.start == datetime(2026, 11, 1, tzinfo=UTC)
+        assert (one.deadline, one.max_runtime) == (timedelta(hours=6), timedelta(hours=3))
+        assert (one.max_attempts, one.max_intervals) == (3, 2)
+        assert one.retry_delay == timedelta(minutes=10)
+        assert one.lease.ttl == timedelta(seconds=30)
+        assert one.lease.progress_deadline == timedelta(minutes=5)
+        assert one.lease.detect_dead is False
+        assert (one.catch_up.policy, one.catch_up.window) == ("latest", timedelta(days=3))
+        work = one.work
+        assert (work.range_size, work.plan_age) == (1000, timedelta(hours=2))
+        assert work.fence_wait == timedelta(seconds=90)
+        assert work.source == SourceConfig(
+            "csv",
+            "/srv/rec/exports/{date}",
+            account="acct",
+            columns=("entitlement", "level"),
+            null=("NULL", ""),
+            rename={"ent": "entitlement"},
+            delimiter="\t",
+            encoding="cp1252",
+        )
+        assert work.target.table == "grants"
+        assert work.target.account == "account_id"
+        assert work.target.columns == ("entitlement", "level")
+        assert work.target.scope == "origin = 'billing'"
+        guards = work.guards
+        assert (guards.max_revoke, guards.max_revoke_min, guards.max_update) == (0.125, 0, 1.0)
+        assert (guards.min_rows, guards.must_contain) == (7, ("acct-1",))
+
+    def test_every_key_that_is_read_has_a_default_in_the_table(self) -> None:
+        """The manual is compared with `defaults`; so that must name each key there is."""
+        written = {"store.url", "timezone"}
+        document = tomllib.loads(self.TEXT)["jobs"]["entitlements"]
+        for key, value in document.items():
+            inner = value if isinstance(value, dict) else {"": None}
+            written |= {f"{key}.{name}".rstrip(".") for name in inner}
+        without = {"source.path", "target.url"}  # required
+        assert set(defaults()) | without == written | {"target.columns"}
+
+    def test_the_table_of_defaults_agrees_with_what_a_small_job_gets(self) -> None:
+        one, told = parsed(SMALL).jobs["entitlements"], defaults()
+        assert told["range_size"] == str(one.work.range_size)
+        assert told["max_attempts"] == str(one.max_attempts)
+        assert parse_duration(told["retry_delay"]) == one.retry_delay
+        assert parse_duration(told["plan_age"]) == one.work.plan_age
+        assert parse_duration(told["lease.progress_deadline"]) == one.lease.progress_deadline
+        assert told["guards.max_revoke"] == f"{one.work.guards.max_revoke:.0%}"
+        assert told["guards.max_update"] == f"{one.work.guards.max_update:.0%}"
+        assert told["source.delimiter"] == one.work.source.delimiter
+
+    def test_every_field_of_a_job_can_be_written(self) -> None:
+        one = parsed(self.TEXT).jobs["entitlements"]
+        small = parsed(SMALL).jobs["entitlements"]
+        for part in ("", "lease", "catch_up"):
+            long_part, small_part = (getattr(o, part) if part else o for o in (one, small))
+            for f in fields(long_part):
+                if f.name not in {"name", "origin", "timezone"}:
+                    assert getattr(long_part, f.name) != getattr(small_part, f.name), f.name
+
+
+class TestStart:
+    @pytest.mark.parametrize(
+        ("written", "instant"),
+        [
+            ("2026-11-01", "2026-11-01T00:00:00+00:00"),
+            ("2026-11-01T02:30:00Z", "2026-11-01T02:30:00+00:00"),
+            ("2026-11-01T02:30:00+02:00", "2026-11-01T00:30:00+00:00"),
+        ],
+    )
+    def test_it_is_a_date_or_an_instant(self, written: str, instant: str) -> None:
+        start = job(f"start = {written}").start
+        assert start is not None
+        assert start.isoformat() == instant
+
+    @pytest.mark.parametrize(
+        ("written", "says"),
+        [
+            ("2026-11-01T02:30:00", "has no offset"),
+            ('"2026-11-01"', "without quotes"),
+            ("02:30:00", "a date or time"),
+            ("0001-01-01T00:00:00+05:00", "outside the years"),
+        ],
+    )
+    def test_anything_else_is_refused(self, written: str, says: str) -> None:
+        assert says in refusal(f"{SMALL}start = {written}")
+
+
+class TestEnvironment:
+    def test_variables_are_filled_into_texts_and_lists(self) -> None:
+        text = SMALL.replace("app.db", "${HOME}/${N}.db") + 'columns = ["${COL}"]'
+        config = parsed(text, environ={"HOME": "/root", "N": "x", "COL": "level"})
+        assert config.jobs["entitlements"].work.target.url == "sqlite:///root/x.db"
+        assert config.jobs["entitlements"].work.target.columns == ("level",)
+
+    def test_a_dollar_alone_is_a_dollar(self) -> None:
+        assert job("", SMALL.replace("app.db", "$HOME.db")).work.target.url.endswith("$HOME.db")
+
+    @pytest.mark.parametrize(
+        ("written", "says"),
+        [
+            ("${NOPE}", "reads ${NOPE}, which the environment does not have"),
+            ("${}", "has ${ that begins no ${NAME}"),
+            ("${a-b}", "has ${ that begins no ${NAME}"),
+            ("${open", "has ${ that begins no ${NAME}"),
+            ("${NUL}", "NUL"),
+            ("a\\u0000b", "NUL"),
+        ],
+    )
+    def test_what_cannot_be_filled_in_is_refused(self, written: str, says: str) -> None:
+        assert says in refusal(SMALL.replace("app.db", written), environ={"NUL": "a\0b"})
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("more", "line"),
+        [
+            ("range_sise = 3", "range_sise: no such key\n  did you mean range_size?"),
+            ("zzz = 3", "zzz: no such key\n  known here: account, "),
+            ("range_size = 0", "range_size: is 0\n  write a number from 1 on"),
+            ("range_size = true", "range_size: is true, not a whole number"),
+            ("range_size = 1.0", "range_size: is the number 1.0, not a whole number"),
+            ('max_attempts = "5"', "max_attempts: is a text, not a whole number"),
+            ("max_intervals = 0", "max_intervals: is 0"),
+            ("deadline = 5", "deadline: is the number 5, not a duration"),
+            ('deadline = "5"', "deadline: is '5', not a duration"),
+            ('deadline = "0s"', "deadline: is '0s'\n  write at least 1s"),
+            ('deadline = "1h30m"', "deadline: is '1h30m', not a duration"),
+            ('deadline = "999999999d"', "deadline: is '999999999d', not a duration"),
+            ("guards.max_revoke = 0.1", "guards.max_revoke: is the number 0.1, not a percentage"),
+            ('guards.max_revoke = "101%"', "guards.max_revoke: is '101%', not a percentage"),
+            ('guards.max_revoke = "10"', "guards.max_revoke: is '10', not a percentage"),
+            ('guards.must_contain = "x"', "guards.must_contain: is a text, not a list of texts"),
+            ("guards.must_contain = [1]", "guards.must_contain: is a list of other things"),
+            ('guards.must_contain = [" "]', "guards.must_contain: has an empty text in it"),
+            ("guards.min_rows = -1", "guards.min_rows: is -1\n  write a number from 0 on"),
+            ("guards = 3", "guards: is the number 3, not a table"),
+            ("lease.detect_dead = 1", "lease.detect_dead: is the number 1"),
+            ('lease.ttl = "1s"', "lease.ttl: is '1s'\n  write at least 2s"),
+            (
+                'lease.progress_deadline = "11s"',
+                "lease.progress_deadline: renewal, every 12s, would be slower",
+            ),
+            ('lease.ttl = "51m"', "lease.ttl: renewal, every 612s, would be slower"),
+            ('catch_up.policy = "some"', "catch_up.policy: is 'some'"),
+            (
+                'catch_up.window = "23h"',
+                "catch_up.window: is shorter than a period of the schedule, 1d",
+            ),
+            ('timezone = "Europe/Berlin"', "timezone: 'Europe/Berlin' is not supported"),
+            ('account = ""', "account: is empty"),
+            ('columns = ["a", "a"]', "columns: names 'a' twice"),
+            ('account = "a"\ncolumns = ["a"]', "columns: has the account, 'a', in it"),
+            ('columns = ["a"]\nkey = ["x", "y"]', "key: has 'y' in it, which is neither"),
+        ],
+    )
+    def test_a_wrong_value_is_refused_with_line_key_and_mend(self, more: str, line: str) -> None:
+        number = 5 + len(more.splitlines()[: 1 if line.startswith("columns: has") else None])
+        number += line.startswith("columns: has")
+        told = refusal(SMALL + more)
+        assert told.startswith(f"reconcile.toml line {number}: jobs.entitlements.{line}")
+        assert told.count(": jobs.") == 1
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            'command = "x"',
+            'python = "a:b"',
+            'heartbeat = "https://x"',
+            'notify = ["x"]',
+            'on_failed = "block"',
+            'max_wait = "1m"',
+            'dst_gap = "skip"',
+            'catch_up.rate = "4/h"',
+            'source.manifest = "x"',
+            'source.type = "http"',
+            'source.rate = "5/s"',
+            'target.interval_column = "x"',
+            'target.schema = "x"',
+            'target.type = "scim"',
+        ],
+    )
+    def test_what_a_later_version_knows_is_refused_by_name(self, more: str) -> None:
+        head = '[jobs.j]\nschedule = "@daily"\n'
+        if "source." not in more:
+            head += 'source = "e.csv"\n'
+        if "target." not in more:
+            head += 'target = "app.db"\n'
+        told = refusal(head + more)
+        assert "not supported by this version" in told
+        assert "no such key" not in told
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            ('[alerts]\ncommand = ["x"]', "line 1: alerts: is not supported by this version"),
+            ('[store]\nkeep = "1d"', "line 2: store.keep: is not supported by this version"),
+            ('[store]\nurl = "redis://x"', "line 2: store.url: only SQLite stores"),
+            (
+                '[store]\nurl = "sqlite://host/x"',
+                "line 2: store.url: 'sqlite://host/x' is no address",
+            ),
+            ('[store]\nurl = "sqlite:///"', "line 2: store.url: this address names no file"),
+            ('[store]\nurl = ":memory:"', "line 2: store.url: this address names no file"),
+            ("store = 3", "line 1: store: is the number 3, not a table"),
+            ("jobs = 3", "line 1: jobs: is the number 3, not a table"),
+            ("[jobs]\nx = 3", "line 2: jobs.x: is the number 3, not a table"),
+            ("[job.x]", "line 1: job: no such key\n  did you mean jobs?"),
+            ("[jobs.Nightly]", "line 1: jobs.Nightly: cannot be the name of a job"),
+            ('[jobs."a b"]', 'line 1: jobs."a b": cannot be the name of a job'),
+            ("[jobs.-x]", "line 1: jobs.-x: cannot be the name of a job"),
+            ("[jobs.x]", "line 1: jobs.x: has no source"),
+            ('[jobs.x]\nsource = "a.csv"', "line 1: jobs.x: has no target"),
+            ('[jobs.x]\nsource = 3\ntarget="x"', "line 2: jobs.x.source: is the number 3"),
+            ("[jobs.x.source]\ntarget = 3", "line 1: jobs.x.source: has no path"),
+            ("[jobs.x.target]\ntable = 't'", "line 1: jobs.x.target: has no url"),
+        ],
+    )
+    def test_what_is_wrong_around_jobs_is_refused(self, text: str, says: str) -> None:
+        assert f"reconcile.toml {says}" in refusal(text)
+
+    @pytest.mark.parametrize(
+        ("line", "says"),
+        [
+            ('source = "e.json"', "does not say by its suffix"),
+            ('source = "https://x/e.csv"', "only CSV files are supported"),
+            ('source = "{dat}.csv"', "{dat} is no placeholder"),
+            ('source = { path = "e", type = "cvs" }', "is 'cvs'"),
+            ('source = { path = "e.csv", delimiter = ",," }', "not a text of 1 character"),
+            ('source = { path = "e.csv", delimiter = \'"\' }', "cannot be '\"'"),
+            ('source = { path = "e.csv", encoding = "utf-16" }', "no encoding that a CSV"),
+            ('source = { path = "e.csv", encoding = "nope" }', "no encoding that a CSV"),
+            ('source = { path = "e.csv", rename = {a = "x", b = "x"} }', "two names to the same"),
+            ('source = { path = "e.csv", rename = {a = 1} }', "is the number 1, not a text"),
+            ('target = "postgresql://x/y"', "only SQLite targets are supported"),
+            ('target = "sqlite:///app.db?x=1"', "has options after a ?"),
+            ('target = "sqlite:app.db"', "is no address of an SQLite file"),
+        ],
+    )
+    def test_a_source_or_target_that_cannot_work_is_refused(self, line: str, says: str) -> None:
+        key = line.partition(" ")[0]
+        head = "".join(row + "\n" for row in SMALL.splitlines() if not row.startswith(key))
+        assert says in refusal(head + line)
+
+    def test_a_start_or_catch_up_without_a_schedule_is_refused(self) -> None:
+        head = SMALL.replace('schedule = "30 2 * * *"\n', "")
+        told = refusal(head + 'start = 2026-11-01\ncatch_up.policy = "all"')
+        assert told.count("means nothing without a schedule") == 2
+
+    def test_a_wrong_schedule_is_told_once(self) -> None:
+        told = refusal(SMALL.replace("30 2", "99 2") + 'start = 2026-11-01\ncatch_up.window="1d"')
+        assert told.count("line") == 1
+        assert "line 3: jobs.entitlements.schedule: '99 2 * * *' is no schedule: bad minute" in told
+
+    def test_a_folder_with_braces_is_refused_and_not_filled_in(self) -> None:
+        with pytest.raises(ConfigError, match="single brace"):
+            parse([(Path("/srv/{x/reconcile.toml"), SMALL)], {})
+
+    def test_all_problems_of_all_files_come_at_once_in_order_of_place(self) -> None:
+        told = refusal(
+            SMALL + "zz = 1\nrange_size = 0\n[store]\nkeep = 1",
+            "[jobs.b]\nyy = 1",
+            "[jobs.c",
+        )
+        places = [line.split(":")[0] for line in told.splitlines() if not line.startswith("  ")]
+        assert places == [
+            "reconcile.toml line 6",
+            "reconcile.toml line 7",
+            "reconcile.toml line 9",
+            "conf.d/0.toml line 1",
+            "conf.d/0.toml line 1",
+            "conf.d/0.toml line 2",
+            "conf.d/1.toml line 1",
+        ]
+
+    def test_a_file_outside_the_current_folder_is_named_in_full(self) -> None:
+        with pytest.raises(ConfigError, match=r"^/srv/rec/reconcile.toml line 6: "):
+            parse([(MAIN, SMALL + "zz = 1")], {}, cwd=Path("/home/alice"))
+
+
+class TestSyntax:
+    @pytest.mark.parametrize(
+        ("text", "line"),
+        [
+            ("a = 1\nb =\nc = 2", "line 2: not TOML: invalid value"),
+            ("a = 1\na = 2", "line 2: not TOML: cannot overwrite a value"),
+            ("a = 1\n\n[jobs", "line 3: not TOML: "),
+            ('a = """\nx\n', "line 2: not TOML: unterminated string"),
+        ],
+    )
+    def test_what_is_not_toml_is_refused_with_its_line(self, text: str, line: str) -> None:
+        assert f"reconcile.toml {line}" in refusal(text)
+
+    @pytest.mark.parametrize("text", ["a = " + "[" * 10_000, "a = " + "9" * 5000])
+    def test_what_the_parser_cannot_bear_is_refused_too(self, text: str) -> None:
+        assert refusal(text).startswith("reconcile.toml: ")
+
+
+class TestStore:
+    def test_a_configuration_of_the_system_keeps_its_store_in_var(self) -> None:
+        for main in ("/etc/reconcile/reconcile.toml", "/etc/reconcile/sub/x.toml"):
+            config = parse([(Path(main), SMALL)], {})
+            assert config.store.url == "sqlite:///var/lib/reconcile/state.db"
+
+    def test_a_store_of_the_command_line_goes_first_and_is_relative_to_the_caller(self) -> None:
+        cwd = Path("/home/alice")
+        config = parse([(MAIN, '[store]\nurl = "x.db"')], {}, cwd=cwd, store="mine.db")
+        assert config.store.url == "sqlite:///home/alice/mine.db"
+
+    def test_other_schemes_are_left_to_the_registry(self) -> None:
+        assert parsed('[store]\nurl = "memory:"').store.url == "memory:"
+
+    @pytest.mark.parametrize("url", ["app.db", "x/../app.db", "sqlite:///app.db?single_host=yes"])
+    def test_store_and_target_in_one_file_are_refused(self, url: str, tmp_path: Path) -> None:
+        main = tmp_path / "reconcile.toml"
+        (tmp_path / "x").mkdir()
+        with pytest.raises(ConfigError, match=r"target: is the file of the store"):
+            parse([(main, f'[store]\nurl = "{url}"\n{SMALL}')], {})
+
+    def test_store_and_target_in_one_file_by_a_link_are_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "link.db").symlink_to("app.db")
+        with pytest.raises(ConfigError, match=r"target: is the file of the store"):
+            parse([(tmp_path / "reconcile.toml", SMALL)], {}, cwd=tmp_path, store="link.db")
+
+    def test_a_loop_of_links_is_left_to_those_who_open_it(self, tmp_path: Path) -> None:
+        (tmp_path / "app.db").symlink_to("app.db")
+        assert parse([(tmp_path / "reconcile.toml", SMALL)], {}).jobs
+
+
+class TestSeveralJobs:
+    @staticmethod
+    def second(target: str) -> str:
+        return f'[jobs.other]\nsource = "e.csv"\ntarget = {{ url = "app.db", {target} }}'
+
+    def test_drop_ins_add_jobs_whose_paths_are_those_of_the_main_file(self) -> None:
+        config = parsed(SMALL, self.second('table = "other"'))
+        assert list(config.jobs) == ["entitlements", "other"]
+        assert config.jobs["other"].origin == FOLDER / "conf.d/0.toml"
+        assert config.jobs["other"].work.source.path == "/srv/rec/e.csv"
+
+    def test_drop_ins_hold_jobs_only(self) -> None:
+        told = refusal(SMALL, '[store]\nurl = "x"')
+        assert "conf.d/0.toml line 1: store: stands in a drop-in" in told
+        assert "put it into reconcile.toml" in told
+
+    def test_a_job_of_two_files_is_refused(self) -> None:
+        told = refusal(SMALL, SMALL)
+        assert "conf.d/0.toml line 2: jobs.entitlements: is a job of reconcile.toml too" in told
+
+    @pytest.mark.parametrize(
+        ("first", "second"), [("", ""), ('scope = "a"', ""), ('scope = "a"', 'scope = "a"')]
+    )
+    def test_two_jobs_that_own_the_same_rows_are_refused(self, first: str, second: str) -> None:
+        head = SMALL.replace('"app.db"', '{ url = "app.db", table = "t", ' + first + "}")
+        told = refusal(
+            head.replace(", }", "}"), self.second('table = "t"' + (", " + second) * bool(second))
+        )
+        assert "jobs.other.target: is the table of job entitlements too" in told
+
+    def test_two_jobs_with_scopes_of_their_own_may_share_a_table(self) -> None:
+        head = SMALL.replace('"app.db"', '{ url = "app.db", table = "t", scope = "a" }')
+        assert len(parsed(head, self.second('table = "t", scope = "b"')).jobs) == 2
+
+
+class TestLines:
+    def test_keys_are_found_in_all_forms(self) -> None:
+        text = '''# [not.a.table]
+a = 1   # b = 2
+"b c".d = "x # no comment"
+[t]   # comment
+text = """
+[not.a.table]
+k = "\\""" ""
+"""
+raw = \'\'\'
+'k' = 1'\'\'\'\'
+after.raw = { in = 1, deeper = { x = [1, {y = 2}] } }
+list = [
+  "]", # ]
+  1,
+]
+last = 2026-11-01 02:30:00
+[ t . "u.v" ]
+'w' = "a,b]}"
+[[arrays]]
+x = 1
+[[arrays]]
+x = 2
+'''
+        tomllib.loads(text)
+        assert key_lines(text) == {
+            ("a",): 2,
+            ("b c",): 3,
+            ("b c", "d"): 3,
+            ("t",): 4,
+            ("t", "text"): 5,
+            ("t", "raw"): 9,
+            ("t", "after"): 11,
+            ("t", "after", "raw"): 11,
+            ("t", "after", "raw", "in"): 11,
+            ("t", "after", "raw", "deeper"): 11,
+            ("t", "after", "raw", "deeper", "x"): 11,
+            ("t", "after", "raw", "deeper", "x", "y"): 11,
+            ("t", "list"): 12,
+            ("t", "last"): 16,
+            ("t", "u.v"): 17,
+            ("t", "u.v", "w"): 18,
+            ("arrays",): 19,
+            ("arrays", "x"): 20,
+        }
+
+    def test_windows_line_ends_count_once(self) -> None:
+        assert key_lines("a = 1\r\n[t]\r\nb = 'x'\r\n")[("t", "b")] == 3
+
+    @given(st.dictionaries(texts.filter(bool), st.recursive(texts | st.integers(), st.lists)))
+    def test_each_key_of_a_document_is_on_the_line_it_was_written_on(
+        self, values: dict[str, object]
+    ) -> None:
+        # Texts, numbers and lists are spelled alike in JSON and TOML.
+        rows = [f"{_json(key)} = {_json(value)} # = 'x" for key, value in values.items()]
+        lines = {(key,): number + 1 for number, key in enumerate(values)}
+        document = "\n".join(rows)
+        assert tomllib.loads(document) == values
+        assert key_lines(document) == lines
+
+
+class TestDurations:
+    @given(st.integers(1, 36500), st.sampled_from("smhd"))
+    def test_what_is_shown_is_read_as_the_same(self, number: int, unit: str) -> None:
+        duration = parse_duration(f"{number}{unit}")
+        assert parse_duration(show_duration(duration)) == duration
+
+    @pytest.mark.parametrize("text", ["", "5", "m", "-5m", "5 m", "5M", "1.5h", "5m5", "٣m"])
+    def test_anything_else_is_refused(self, text: str) -> None:
+        with pytest.raises(ConfigError):
+            parse_duration(text)
