@@ -35,9 +35,9 @@ _DECIMAL = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 _DIGITS_OF_64_BITS = 19
 _LONGEST = 400
-_BOOLEANS = {word: "true" for word in ("true", "t", "yes", "y", "1")} | {
-    word: "false" for word in ("false", "f", "no", "n", "0")
-}
+_BOOLEANS = dict.fromkeys(("true", "t", "yes", "y", "1"), "true") | dict.fromkeys(
+    ("false", "f", "no", "n", "0"), "false"
+)
 
 
 class Unconvertible(ValueError):

@@ -26,10 +26,10 @@ def open_source(config: SourceConfig, fill: Callable[[str, Interval], str] | Non
             f"{config.type!r} is no type of source that this version has",
             hint=f"use one of: {', '.join(TYPES)}",
         )
-    from .csv import CsvSource  # noqa: PLC0415 - a trigger with nothing due reads no source
+    from .csv import CsvSource
 
     if fill is None:
-        from ..placeholders import fill as fill_placeholders  # noqa: PLC0415 - as above
+        from ..placeholders import fill as fill_placeholders
 
         fill = fill_placeholders
     return CsvSource(config, fill)

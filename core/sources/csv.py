@@ -243,7 +243,7 @@ def _dialect(config: SourceConfig) -> Dialect:
     try:
         keeps_ascii = ascii_bytes.decode(config.encoding) == ascii_bytes.decode("ascii")
         if keeps_ascii:
-            from codecs import lookup  # noqa: PLC0415 - loaded long since, and not a name of ours
+            from codecs import lookup
 
             return Dialect(config.delimiter, lookup(config.encoding).name)
     except (LookupError, ValueError):
@@ -290,7 +290,7 @@ def _positions(
 
 
 def _fingerprint(file: SourceFile, config: SourceConfig, schema: Schema) -> str:
-    from hashlib import sha256  # noqa: PLC0415 - only dated sources need it
+    from hashlib import sha256
 
     reading = (
         config.account,

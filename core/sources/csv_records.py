@@ -145,6 +145,11 @@ def blocks(
         line += whole.count(b"\n")
     if rest:
         _decoded(file.path, rest, dialect, offset, line)
+        if rest.endswith(b"\n"):
+            raise SourceUnusable(
+                f"{file.path} line {line}: a quote in this record is never closed",
+                hint='write a field with a quote in quotes, and double it: "5"" pipe"',
+            )
         raise SourceUnusable(
             f"{file.path} line {line}: the last record is cut: it does not end in a line break",
             hint="look whether the export is complete; if it is, add the missing line break",

@@ -62,7 +62,7 @@ class SourceFile:
 
     def digest(self) -> bytes:
         """SHA-256 of the file's bytes as they lie on the disk."""
-        from hashlib import file_digest  # noqa: PLC0415 - only dated sources need it
+        from hashlib import file_digest
 
         try:
             return file_digest(self._buffered(), "sha256").digest()
@@ -72,7 +72,7 @@ class SourceFile:
     def stream(self) -> BinaryIO:
         """The content, unpacked, from its beginning; independent of other streams."""
         if self.gzip:
-            from gzip import GzipFile  # noqa: PLC0415 - most files are plain
+            from gzip import GzipFile
 
             return GzipFile(fileobj=self._buffered(), mode="rb")  # type: ignore[return-value]
         return self._buffered()

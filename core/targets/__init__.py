@@ -29,6 +29,6 @@ def open_target(
             f"this version has no target of type {config.type!r} at {config.url.partition(':')[0]}",
             hint='write type = "sql" and url = "sqlite:///app.db"',
         )
-    from .sqlite import SqliteTarget  # noqa: PLC0415 - a trigger with nothing due needs no target
+    from .sqlite import SqliteTarget
 
     return SqliteTarget(config, job, clock, source_columns)

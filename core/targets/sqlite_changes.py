@@ -30,7 +30,9 @@ class Application:
     def __init__(self, database: Database, table: Table, changes: Sequence[Change]) -> None:
         self._database = database
         self._table = table
-        self._of = {a: [c for c in changes if c.action is a] for a in Action}
+        self._of: dict[Action, list[Change]] = {action: [] for action in Action}
+        for change in changes:
+            self._of[change.action].append(change)
         self._current: Change | None = None
         self._conflict: TargetUnusable | None = None
 

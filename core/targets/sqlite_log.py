@@ -11,7 +11,7 @@ from ..rows import Change
 from .sqlite_table import bindable, text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..model import Fence, JsonObject
     from ..rows import RangeChanges, Row, Schema
@@ -25,22 +25,19 @@ def write_log(
     database: Database, schema: Schema, fence: Fence, part: RangeChanges, now: str
 ) -> None:
     """Log each change of a range."""
-    labels = [f"{encode_basestring_ascii(column.name)}:" for column in schema.columns]
+    changes = part.changes
+    names = [column.name for column in schema.columns]
+    keys = _arrays([[change.row[i] for i in schema.key] for change in changes])
+    befores = _objects(names, [change.before for change in changes])
+    afters = _objects(names, [change.after for change in changes])
     same = (part.job, part.interval, part.rerun, part.number, fence.run, fence.generation, now)
     database.execute_many(
         'INSERT INTO reconcile_changes (job, interval, rerun, "range", run_id, generation, time,'
         ' action, account, "key", "before", "after")'
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?, ?, ?)",
         (
-            (
-                *same,
-                change.action.value,
-                bindable(change.row[0]),
-                f"[{','.join([_json(change.row[i]) for i in schema.key])}]",
-                _object(labels, change.before),
-                _object(labels, change.after),
-            )
-            for change in part.changes
+            (*same, change.action.value, bindable(change.row[0]), key, before, after)
+            for change, key, before, after in zip(changes, keys, befores, afters, strict=True)
         ),
     )
 
@@ -89,15 +86,30 @@ def read_log(
     return found, (rows[-1][0] if len(rows) == PAGE else None)
 
 
-def _json(value: str | None) -> str:
-    return "null" if value is None else encode_basestring_ascii(value)
+def _objects(names: Sequence[str], rows: Sequence[Row | None]) -> list[str | None]:
+    """Each row as a JSON object by column; ASCII, so that what is no UTF-8 survives."""
+    labels = [f"{encode_basestring_ascii(name)}:" for name in names]
+    texts = map(",".join, _cells([row for row in rows if row is not None], labels))
+    return [None if row is None else f"{{{next(texts)}}}" for row in rows]
 
 
-def _object(labels: Sequence[str], row: Row | None) -> str | None:
-    if row is None:
-        return None
-    pairs = [label + _json(value) for label, value in zip(labels, row, strict=True)]
-    return f"{{{','.join(pairs)}}}"
+def _arrays(rows: Sequence[Sequence[str | None]]) -> list[str]:
+    """Each row as a JSON array."""
+    return [f"[{','.join(cells)}]" for cells in _cells(rows, [""] * (len(rows[0]) if rows else 0))]
+
+
+def _cells(
+    rows: Sequence[Sequence[str | None]], labels: Sequence[str]
+) -> Iterator[tuple[str, ...]]:
+    # By column, which is twice as fast as row by row.
+    quote = encode_basestring_ascii
+    return zip(
+        *(
+            [f"{label}{quote(value)}" if value is not None else f"{label}null" for value in column]
+            for label, column in zip(labels, zip(*rows, strict=True), strict=False)
+        ),
+        strict=True,
+    )
 
 
 def _row(names: Sequence[str], value: bytes | None) -> Row | None:
