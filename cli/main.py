@@ -10,17 +10,17 @@ import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
-import typer
-from typer.exceptions import TyperException
-
 from ..core.errors import ReconcileError, UsageError
-from .app import build
+from .app import call_plainly
 from .environment import real_environment
 from .exit_codes import ExitCode, exit_code_of_error
 from .options import Call, GlobalOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from typer import Context
+    from typer.exceptions import TyperException
 
     from .environment import Environment
 
@@ -44,18 +44,30 @@ def main(argv: Sequence[str], env: Environment) -> int:
         return _call(argv, call)
     except ReconcileError as error:
         return _refuse(call, error, exit_code_of_error(error))
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return ExitCode.SIGINT
     except Exception as error:  # a defect must not look like a job that failed (1)
         return _refuse(call, _bug(env, error), ExitCode.BUG)
 
 
 def _call(argv: Sequence[str], call: Call) -> int:
+    code = call_plainly(argv, call)
+    return _call_typer(argv, call) if code is None else code
+
+
+def _call_typer(argv: Sequence[str], call: Call) -> int:
+    from typer import Abort
+    from typer.exceptions import TyperException
+
+    from .typer_app import build
+
     given = list(argv) or ["--help"]
     try:
         # typer prints its help itself; nobody who gave no command asked for data
         with redirect_stdout(call.env.stdout if argv else call.env.stderr):
-            code = build(given)(args=given, prog_name="reconcile", standalone_mode=False, obj=call)
+            code = build()(args=given, prog_name="reconcile", standalone_mode=False, obj=call)
+    except Abort as error:
+        raise KeyboardInterrupt from error
     except TyperException as error:
         raise _usage(error) from error
     return int(code or 0) if argv else ExitCode.USAGE
@@ -63,7 +75,7 @@ def _call(argv: Sequence[str], call: Call) -> int:
 
 def _usage(error: TyperException) -> UsageError:
     """What typer has against the command line, in our words."""
-    context: typer.Context | None = getattr(error, "ctx", None)
+    context: Context | None = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "reconcile"
     return UsageError(error.format_message(), hint=f"see {command} --help")
 

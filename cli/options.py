@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from ..core.errors import ConfigError, UsageError
 
@@ -16,34 +13,46 @@ if TYPE_CHECKING:
 
     from .environment import Environment
 
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option: its spellings, what its value is called (a flag has none), and its help.
+
+    Declared in our own words, so that a plain command line is read without typer.
+    """
+
+    spellings: tuple[str, ...]
+    help: str
+    metavar: str | None = None
+    least: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A word that is no option."""
+
+    metavar: str
+    help: str
+
+
 ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="The configuration to use."),
+    Path | None, Option(("--config", "-c"), "The configuration to use.", "FILE")
 ]
 StoreOption = Annotated[
-    str | None,
-    typer.Option("--store", metavar="URL", help="Use this store, not the configured one."),
+    str | None, Option(("--store",), "Use this store, not the configured one.", "URL")
 ]
 QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing unless something new is wrong.")
+    bool, Option(("--quiet", "-q"), "Print nothing unless something new is wrong.")
 ]
-VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print each step on standard error.")
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on standard output.")
-]
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.")]
+VerboseOption = Annotated[bool, Option(("--verbose", "-v"), "Print each step on standard error.")]
+JsonOption = Annotated[bool, Option(("--json",), "Print one JSON object on standard output.")]
+JobArgument = Annotated[str, Argument("JOB", "The job's name.")]
 IntervalOption = Annotated[
-    str | None,
-    typer.Option("--interval", metavar="ID", help="Work this interval: an id, latest, oldest."),
+    str | None, Option(("--interval",), "Work this interval: an id, latest, oldest.", "ID")
 ]
-ReasonOption = Annotated[
-    str | None, typer.Option("--reason", "-m", metavar="TEXT", help="Why; kept on record.")
-]
-ActorOption = Annotated[
-    str | None, typer.Option("--actor", metavar="NAME", help="Who acts; kept on record.")
-]
+ReasonOption = Annotated[str | None, Option(("--reason", "-m"), "Why; kept on record.", "TEXT")]
+ActorOption = Annotated[str | None, Option(("--actor",), "Who acts; kept on record.", "NAME")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,8 @@ class GlobalOptions:
 
     def program(self) -> str:
         """How a command to type begins, so that it finds this configuration and store again."""
+        from shlex import quote
+
         words = ["reconcile"]
         if self.config is not None:
             words += ["-c", quote(str(self.config))]
@@ -80,6 +91,17 @@ class GlobalOptions:
         if both.quiet and both.verbose:
             raise UsageError("-q and -v exclude each other", hint="leave one of them out")
         return both
+
+
+def global_options(
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    json: JsonOption = False,
+) -> GlobalOptions:
+    """The options that every command takes; their declaration."""
+    return GlobalOptions(config, store, quiet, verbose, json)
 
 
 @dataclass(slots=True)

@@ -6,22 +6,19 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ..demo import SOURCE, TARGET, DemoFacts, make_config, make_demo
-from ..options import Call
+from ..options import Call, Option
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 JOB = "entitlements"
+DemoOption = Annotated[bool, Option(("--demo",), "With a job, a source and a target to try it on.")]
 
 
 def init(
     call: Call,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="With a job, a source and a target to try it on.")
-    ] = False,
+    demo: DemoOption = False,
 ) -> int:
     """Write a commented reconcile.toml here, or where --config says. Never overwrites."""
     path = call.env.cwd / (call.options.config or "reconcile.toml")

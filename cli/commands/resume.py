@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ...core.errors import UsageError
 from ..exit_codes import ExitCode, exit_code_of, exit_code_of_all
-from ..options import ActorOption, Call, ReasonOption, actor_of, reason_of
+from ..options import ActorOption, Argument, Call, Option, ReasonOption, actor_of, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.events import RunReport
 
-OneJobArgument = Annotated[
-    str | None, typer.Argument(metavar="[JOB]", help="Of this job only; all jobs without it.")
-]
+OneJobArgument = Annotated[str | None, Argument("[JOB]", "Of this job only; all jobs without it.")]
 IntervalArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="[INTERVAL]", help="This interval only: an id, latest, oldest."),
+    str | None, Argument("[INTERVAL]", "This interval only: an id, latest, oldest.")
 ]
 ApproveOption = Annotated[
-    str | None,
-    typer.Option("--approve", metavar="HASH", help="Approve the plan of this hash; needs -m."),
+    str | None, Option(("--approve",), "Approve the plan of this hash; needs -m.", "HASH")
 ]
 
 

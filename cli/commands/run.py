@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ..exit_codes import ExitCode, exit_code_of
-from ..options import Call, IntervalOption, JobArgument, actor_of, duration_of
+from ..options import Call, IntervalOption, JobArgument, Option, actor_of, duration_of
 
 if TYPE_CHECKING:
     from ...core.events import RunReport
 
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Show what would change; write nothing.")
-]
+DryRunOption = Annotated[bool, Option(("--dry-run",), "Show what would change; write nothing.")]
 MaxRuntimeOption = Annotated[
-    str | None,
-    typer.Option("--max-runtime", metavar="D", help="Stop at a checkpoint after 90s, 10m, 6h, 3d."),
+    str | None, Option(("--max-runtime",), "Stop at a checkpoint after 90s, 10m, 6h, 3d.", "D")
 ]
 BusyExitOption = Annotated[
-    int,
-    typer.Option(
-        "--busy-exit", "-E", metavar="N", min=0, max=255, help="Exit with N when busy, not 75."
-    ),
+    int, Option(("--busy-exit", "-E"), "Exit with N when busy, not 75.", "N", least=0, most=255)
 ]
 
 

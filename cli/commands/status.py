@@ -4,33 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ...core.errors import UsageError
 from ..exit_codes import ExitCode
-from ..options import Call, duration_of
+from ..options import Argument, Call, Option, duration_of
 
 if TYPE_CHECKING:
     from ...core.status import StatusReport
     from ..render.words import Style
 
-OneJobArgument = Annotated[
-    str | None, typer.Argument(metavar="[JOB]", help="This job and its intervals.")
-]
+OneJobArgument = Annotated[str | None, Argument("[JOB]", "This job and its intervals.")]
 IntervalArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="[INTERVAL]", help="This interval: an id, latest, oldest."),
+    str | None, Argument("[INTERVAL]", "This interval: an id, latest, oldest.")
 ]
 NumberOption = Annotated[
-    int | None,
-    typer.Option("--number", "-n", metavar="N", min=1, help="Show the newest N intervals."),
+    int | None, Option(("--number", "-n"), "Show the newest N intervals.", "N", least=1)
 ]
-SinceOption = Annotated[
-    str | None, typer.Option("--since", metavar="D", help="Show those of the last 6h, 90d.")
-]
-StateOption = Annotated[
-    str | None, typer.Option("--state", metavar="S", help="Show those in this state only.")
-]
+SinceOption = Annotated[str | None, Option(("--since",), "Show those of the last 6h, 90d.", "D")]
+StateOption = Annotated[str | None, Option(("--state",), "Show those in this state only.", "S")]
 
 _ON_A_TERMINAL = 8
 _FOR_PROGRAMS = 1000

@@ -381,8 +381,8 @@ def _usually(report: RunReport) -> str:
     if report.usual_seconds is None or report.slowest_seconds is None:
         return ""
     return (
-        f"; usually done in {words.age(report.usual_seconds)},"
-        f" at most {words.age(report.slowest_seconds)}"
+        f"; usually done in {words.about(report.usual_seconds)},"
+        f" at most {words.about(report.slowest_seconds)}"
     )
 
 

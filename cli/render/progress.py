@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SHORTEST_BAR = 10
 _LONGEST_BAR = 40
+_SECONDS_BETWEEN = 0.1
 
 
 class Bar:
@@ -47,12 +48,25 @@ class Bar:
             emoji=False,
             markup=False,
         )
-        self._live = Live(console=console, transient=True, auto_refresh=False)
+        self._drawn: tuple[str, float] | None = None
+        self._live = Live(
+            console=console,
+            transient=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
         self._live.start()
 
     def show(self, progress: Progress) -> None:
-        """Draw how far the work is."""
-        self._live.update(self._drawing(progress), refresh=True)
+        """Draw how far the work is; not so often that drawing costs time."""
+        drawing, now = self._drawing(progress), self._env.clock.boot()
+        if self._drawn is None or self._drawn[0] != progress.phase or self._is_old(now):
+            self._drawn = (progress.phase, now)
+            self._live.update(drawing, refresh=True)
+
+    def _is_old(self, now: float) -> bool:
+        return self._drawn is None or now - self._drawn[1] >= _SECONDS_BETWEEN
 
     def above(self, text: str) -> None:
         """Print a text that stays, above the bar."""
@@ -71,7 +85,8 @@ class Bar:
         rate, left = self._pace(progress)
         about = f"{progress.job} {progress.interval}"
         where = words.of_total(progress.range, progress.total, exact=progress.exact)
-        tail = f"{progress.phase} range {where}" + (f"  {words.span(left)} left" if left else "")
+        to_go = f"  {words.span(left)} left" if left >= 1 else ""
+        tail = f"{progress.phase} range {where}{to_go}"
         room = self._style.width - len(about) - len(tail) - 4
         first = Text(f"{about}  ", no_wrap=True, overflow="ellipsis")
         first.append_text(self._bar(progress, room))

@@ -154,7 +154,7 @@ def job_facts(report: StatusReport, style: Style) -> str:
     if job.job.schedule is not None:
         rows.append(("catch-up", _catch_up(job)))
     if job.usual_seconds is not None and job.slowest_seconds is not None:
-        usual = f"{words.age(job.usual_seconds)}, slowest {words.age(job.slowest_seconds)}"
+        usual = f"{words.about(job.usual_seconds)}, slowest {words.about(job.slowest_seconds)}"
         rows.append(("usually", f"{usual} (last {job.timed})"))
     if job.lease is not None:
         rows.append(("lease", _lease(job, report.now)))
@@ -277,7 +277,7 @@ def _took(record: IntervalRecord) -> str:
     ended = record.completed_at or record.last_checkpoint_at
     if record.started_at is None or ended is None:
         return "-"
-    return words.age(words.seconds_between(record.started_at, ended))
+    return words.about(words.seconds_between(record.started_at, ended))
 
 
 def _why(record: IntervalRecord) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .objects import lease
+from .trail import event_at
 from .words import rfc3339, seconds_between
 
 if TYPE_CHECKING:
@@ -129,4 +130,5 @@ def _range(one: RangeRecord) -> dict[str, Any]:
 
 
 def _event(event: EventView) -> dict[str, Any]:
-    return {"at": rfc3339(event.at), **{k: v for k, v in event.value.items() if k != "at"}}
+    rest = {name: value for name, value in event.value.items() if name != "at"}
+    return {"at": rfc3339(event_at(event)), **rest}

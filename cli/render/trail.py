@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.model import State
+from ...core.records import from_text
 from . import words
 from .outcomes import wrapped
 from .status import command_line, reason_text
@@ -54,7 +55,7 @@ def _facts(status: IntervalStatus, now: datetime, style: Style) -> list[tuple[st
         rows.append(("completed", words.moment(record.completed_at)))
     if view.deadline_at is not None:
         rows.append(("deadline", _deadline(view.deadline_at, record, now)))
-    if status.lease is not None:
+    if status.lease is not None and status.lease.live:
         ago = words.age(words.seconds_between(status.lease.progress_at, now))
         rows.append(("lease", f"{words.holder_of(status.lease)}, last progress {ago} ago"))
     if record.repair_owner:
@@ -119,7 +120,7 @@ def runs(status: IntervalStatus, style: Style) -> str:
             str(run.generation),
             _where(run.holder),
             words.moment(run.started_at, day),
-            "-" if run.seconds is None else words.age(run.seconds),
+            "-" if run.seconds is None else words.about(run.seconds),
             _ranges(run),
             ending,
         ]
@@ -163,7 +164,7 @@ def trail(status: IntervalStatus, style: Style) -> str:
     day = status.view.record.scheduled_at
     lines = ["", "TIME       WHAT"] if status.events else []
     for event in status.events:
-        first = f"{words.moment(event.at, day):9}  "
+        first = f"{words.moment(event_at(event), day):9}  "
         rest = " " * 11
         lines += wrapped(event_text(event), style.width, first, rest)
     lines += _quarantined(status.ranges, style)
@@ -180,6 +181,12 @@ def _quarantined(ranges: Sequence[RangeRecord], style: Style) -> list[str]:
     if len(found) > _QUARANTINED_SHOWN:
         lines.append(f"  {style.dots} {len(found) - _QUARANTINED_SHOWN:,} more (--json has all)")
     return lines
+
+
+def event_at(event: EventView) -> datetime:
+    """When it happened: an event that was written down later says so itself."""
+    at = event.value.get("at")
+    return from_text(at) if isinstance(at, str) else event.at
 
 
 def event_text(event: EventView) -> str:
@@ -225,7 +232,8 @@ def _approved(value: JsonObject) -> str:
 
 def _completed(value: JsonObject) -> str:
     ranges, count = value.get("ranges"), value.get("count")
-    return f"{ranges} ranges committed, {count} rows proved equal: completed"
+    rows = f"{count:,}" if isinstance(count, int) else str(count)
+    return f"{ranges} ranges committed, {rows} rows proved equal: completed"
 
 
 def _run_ended(value: JsonObject) -> str:

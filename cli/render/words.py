@@ -120,6 +120,11 @@ def age(seconds: float) -> str:
     return f"{whole // _DAY}d"
 
 
+def about(seconds: float) -> str:
+    """How long something usually takes: `0.4s`, `46s`, `11m`, `2h`."""
+    return span(seconds) if seconds < _MINUTE else age(seconds)
+
+
 def stamp(instant: datetime) -> str:
     """`2026-11-29T02:30:04Z`, as it begins a line of a log."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
