@@ -115,12 +115,17 @@ def _drop_ins(main: Path) -> list[Path]:
 def _read(file: Path) -> str:
     try:
         # Without waiting, should it be a named pipe.
-        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-            mode = os.fstat(stream.fileno()).st_mode
+        number = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            # The mode is that of what is read, not of what has its name a moment later.
+            mode = os.fstat(number).st_mode
             if not stat.S_ISREG(mode):
                 raise ConfigError(f"{file} is not a file", hint="name a reconcile.toml")
             _refuse_writable(file, mode)
-            return stream.read().decode("utf-8-sig")
+            with os.fdopen(number, "rb", closefd=False) as stream:
+                return stream.read().decode("utf-8-sig")
+        finally:
+            os.close(number)
     except OSError as error:
         raise _unreadable(file, error) from None
     except UnicodeDecodeError as error:
@@ -143,4 +148,5 @@ def _unreadable(path: Path, error: OSError | ValueError) -> AccessDenied | Confi
         return AccessDenied(
             f"{path} may not be read by this user", hint="run it as the user who owns it"
         )
-    return ConfigError(f"{path}: {getattr(error, 'strerror', None) or error}")
+    reason = getattr(error, "strerror", None) or str(error)
+    return ConfigError(f"{path} cannot be read: {reason}", hint="look at that path")
