@@ -186,7 +186,7 @@ class Visit:
             except (StoreUnreachable, StoreBusy):
                 pass  # the work is done and recorded; the lease is found dead, or expires
             self.app.runtime.reached("released")
-            return self._report(seen, reports)
+            return self._report(seen, reports, left=bool(due))
 
     @staticmethod
     def _holds(report: IntervalReport) -> bool:
@@ -194,13 +194,14 @@ class Visit:
         return report.error is None or report.error.name not in ("lease_lapsed", "write_conflict")
 
     def _may_go_on(self, reports: Sequence[IntervalReport], until: float | None) -> bool:
-        """Whether this trigger may take another interval."""
-        limit = 1 if self.dry_run else self.job.max_intervals
-        if reports and reports[-1].outcome not in GOING_ON:
-            return False
-        if limit is not None and len(reports) >= limit:
-            return False
+        """Whether this trigger may take another interval. The first one is always begun, so
+        that a time budget, however small, gets a range further."""
         if self.app.runtime.stop.reason is not None:
+            return False
+        if not reports:
+            return True
+        limit = 1 if self.dry_run else self.job.max_intervals
+        if reports[-1].outcome not in GOING_ON or (limit is not None and len(reports) >= limit):
             return False
         return until is None or self.app.runtime.clock.boot() < until
 
@@ -288,9 +289,11 @@ class Visit:
             ),
         )
 
-    def _report(self, seen: Look, reports: Sequence[IntervalReport]) -> RunReport:
+    def _report(
+        self, seen: Look, reports: Sequence[IntervalReport], *, left: bool = False
+    ) -> RunReport:
         """All that was worked, all that waits, and what decides the outcome: the oldest
-        interval that did not complete."""
+        interval that did not complete. `left`: something due was not begun."""
         tried = {instant_key(r.scheduled_at) for r in reports}
         waiting = [
             waiting_report(self.job, w, seen.now)
@@ -299,7 +302,9 @@ class Visit:
         ]
         every = [*reports, *waiting]
         short = [r for r in every if r.outcome is not Outcome.COMPLETED]
-        if short:
+        if left and not reports and self.app.runtime.stop.reason is not None:
+            outcome = Outcome.INTERRUPTED
+        elif short:
             outcome = min(short, key=lambda r: r.scheduled_at).outcome
         else:
             outcome = Outcome.COMPLETED if every else Outcome.NOTHING_DUE

@@ -6,19 +6,19 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from support.scene import Scene, Table, drifted, night
+from support.scene import NIGHTS, Scene, Table, drifted, night
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-FIRST, SECOND = "2026-11-28", "2026-11-29"
+EARLIER, FIRST, SECOND = NIGHTS
 
 
 @pytest.fixture(scope="session")
 def first_night(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     """Night one completed, night two exported and not begun."""
-    scene = Scene(tmp_path_factory.mktemp("nights") / "one", range_size=100)
+    scene = Scene(tmp_path_factory.mktemp("nights") / "one", range_size=100, start=FIRST)
     truth = night(1)
     scene.write_night(FIRST, truth)
     scene.write_night(SECOND, drifted(truth, 2))

@@ -6,13 +6,14 @@ import signal
 from typing import TYPE_CHECKING
 
 from support.fakes import eventually
+from support.scene import NIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from support.scene import Scene, Table
 
-SECOND = "2026-11-29"
+SECOND = NIGHTS[2]
 RUN = ("run", "entitlements", "--interval", SECOND)
 
 

@@ -14,9 +14,13 @@ import sqlite3
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 CALL = "from reconcile.cli.main import entry; entry()"
+NIGHTS = [str(datetime.now(UTC).date() - timedelta(days=ago)) for ago in (2, 1, 0)]
+"""The dates of the last three nights, which are all due; the oldest first."""
+
 STEPPER = Path(__file__).with_name("stepper.py")
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
@@ -40,7 +44,7 @@ class Scene:
     """One folder with a job `entitlements`, nightly at midnight UTC from `start` on."""
 
     folder: Path
-    start: str = "2026-11-28"
+    start: str = NIGHTS[0]
     range_size: int = 100
     extra: str = ""
     nights: dict[str, Table] = field(default_factory=dict)
@@ -144,7 +148,7 @@ class Scene:
             + ["update"] * sum(before[key] != after[key] for key in before.keys() & after.keys())
         )
         shown = self.run("status", "entitlements", date, "--json").json()
-        (interval,) = shown["jobs"][0]["intervals"]
+        (interval,) = shown["intervals"]
         assert interval["state"] == "completed"
         assert interval["count"] == len(after)
         assert interval["checksum"] == recounted(after)
