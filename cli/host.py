@@ -16,9 +16,8 @@ ticks may be one tick out: a difference of one is the same process.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..core.errors import UnsupportedPlatform
 from ..core.model import Holder
@@ -33,8 +32,7 @@ _ENDED = "ZXx"
 _ONE_TICK = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessFacts:
+class ProcessFacts(NamedTuple):
     """State letter, number of threads and start time (ticks since the host's boot)."""
 
     state: str

@@ -10,8 +10,7 @@ voice for errors and one for help. tests/cli/test_plain.py holds both to the sam
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from .options import Argument, Option
 
@@ -23,8 +22,7 @@ class NotPlain(Exception):
     """typer has to read this command line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One declared option or argument. `kind` is bool, int, str or Path."""
 
     name: str
@@ -47,12 +45,12 @@ class Parameter:
         return number
 
 
-@dataclass(slots=True)
 class Declared:
     """What a command may be given: options by each of their spellings, arguments in order."""
 
-    options: dict[str, Parameter] = field(default_factory=dict)
-    arguments: list[Parameter] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.options: dict[str, Parameter] = {}
+        self.arguments: list[Parameter] = []
 
 
 def declared(*functions: Callable[..., Any]) -> Declared:

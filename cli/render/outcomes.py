@@ -7,16 +7,12 @@ and on one line each, so that they can be copied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from ...core.model import Outcome
 from . import words
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from ...core.errors import ReconcileError
     from ...core.events import DryRun, IntervalReport, RunReport, Started
     from ...core.records import GuardReport
@@ -34,14 +30,14 @@ GUARDS = {
 _NARROWEST = 40
 
 
-@dataclass(slots=True)
 class Told:
     """One thing to say: about what, its state, the rest of that sentence, and details."""
 
-    about: str
-    state: str
-    rest: str = ""
-    details: list[str] = field(default_factory=list)
+    def __init__(self, about: str, state: str, rest: str = "") -> None:
+        self.about = about
+        self.state = state
+        self.rest = rest
+        self.details: list[str] = []
 
     def text(self, style: Style, *, before: str = "", gap: str = "  ") -> str:
         """All lines, ending with a newline; the sentence wrapped to the width."""
@@ -70,6 +66,8 @@ class Told:
 
 def wrapped(text: str, width: int, first: str = "  ", rest: str = "  ") -> list[str]:
     """Lines of at most `width` columns; words, paths and commands are not broken."""
+    from textwrap import wrap
+
     return wrap(
         text,
         max(width, _NARROWEST),
@@ -408,8 +406,3 @@ def _because(error: ReconcileError | None) -> str:
 
 def _hint(error: ReconcileError | None, width: int) -> list[str]:
     return wrapped(error.hint, width) if error is not None and error.hint else []
-
-
-def moment_line(at: datetime, *, dated: bool) -> str:
-    """What begins a line of a log: the date, or nothing where the log has its own."""
-    return f"{words.stamp(at)} " if dated else ""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...core.events import IntervalReport, Progress, Started, Stopping
 from ...core.model import Outcome
-from . import lines, outcomes
-from .words import Style
+from .words import Style, stamp
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -120,7 +119,7 @@ class _Watcher:
     def begin(self, report: IntervalReport | RunReport | Started | None) -> str:
         """The date that begins a line, in the store's time where there is one."""
         at = self._env.clock.now() if report is None else report.at
-        return outcomes.moment_line(at, dated=not self._env.journald)
+        return "" if self._env.journald else f"{stamp(at)} "
 
     def going_on(self, report: Report) -> None:
         """Something happened that is no outcome."""
@@ -139,6 +138,8 @@ class Lines(_Watcher):
 
     def going_on(self, report: Report) -> None:
         """Only that a run began; progress is for terminals."""
+        from . import lines
+
         if isinstance(report, Started):
             self.say(f"{self.begin(report)}{lines.started(report)}\n")
         elif isinstance(report, Stopping):
@@ -147,10 +148,14 @@ class Lines(_Watcher):
 
     def interval(self, report: IntervalReport) -> None:
         """One line."""
+        from . import lines
+
         self.say(f"{self.begin(report)}{lines.interval(report, self._style)}\n")
 
     def whole(self, report: RunReport) -> None:
         """One line."""
+        from . import lines
+
         self.say(f"{self.begin(report)}{lines.run(report)}\n")
 
 
@@ -160,12 +165,16 @@ class Quiet(_Watcher):
     def interval(self, report: IntervalReport) -> None:
         """In full, when it is new and wrong."""
         if report.outcome not in _UNREMARKABLE and not report.known_before:
+            from . import outcomes
+
             told = outcomes.interval(report, self._style)
             self.say(told.text(self._style, before=self.begin(report), gap=" "))
 
     def whole(self, report: RunReport) -> None:
         """In full, when it is wrong."""
         if report.outcome not in _UNREMARKABLE:
+            from . import outcomes
+
             told = outcomes.run(report, self._style)
             self.say(told.text(self._style, before=self.begin(report), gap=" "))
 
@@ -193,6 +202,8 @@ class Terminal(_Watcher):
 
     def going_on(self, report: Report) -> None:
         """Move the bar; say what a person at a terminal has to know now."""
+        from . import outcomes
+
         if isinstance(report, Progress):
             if self._bar is None:
                 from .progress import Bar
@@ -222,11 +233,15 @@ class Terminal(_Watcher):
 
     def interval(self, report: IntervalReport) -> None:
         """In full, in place of the bar."""
+        from . import outcomes
+
         self.close()
         self.say(outcomes.interval(report, self._style).text(self._style))
 
     def whole(self, report: RunReport) -> None:
         """In full."""
+        from . import outcomes
+
         self.close()
         self.say(outcomes.run(report, self._style).text(self._style))
 

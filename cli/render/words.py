@@ -5,9 +5,8 @@ Every function takes the present as an argument, so that a text is a function of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,8 +51,7 @@ _SIGNS = {
 _UNFINISHED = ("\N{HORIZONTAL ELLIPSIS}", "~")
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """How a stream may be written to: escape codes, letters beyond ASCII, columns.
 
     `program` is how commands to type begin, with the options that find this configuration
