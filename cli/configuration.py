@@ -75,7 +75,7 @@ def _usual(cwd: Path) -> Iterator[Path]:
     # Only where the file is not here, which a cron line's `cd` or `-c` makes rare.
     from platformdirs.unix import Unix
 
-    for folder in Unix("reconcile", multipath=True).iter_config_dirs():
+    for folder in Unix("reconcile").iter_config_dirs():
         yield Path(folder) / NAME
     yield SYSTEM_FOLDER / NAME
 

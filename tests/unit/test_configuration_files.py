@@ -115,9 +115,9 @@ class TestFinding:
 class TestDropIns:
     def test_they_are_read_in_order_of_name(self, folder: Path) -> None:
         main = write(folder / "reconcile.toml")
-        for name in ("20-b.toml", "10-a.toml"):
+        for name in ("20-b.toml", "10-a.toml", "40-d.toml", "30-c.toml"):
             write(folder / "conf.d" / name, JOB.format(name[3], name[3]))
-        assert list(load(main, environ={}, cwd=folder).jobs) == ["j", "a", "b"]
+        assert list(load(main, environ={}, cwd=folder).jobs) == ["j", "a", "b", "c", "d"]
 
     def test_other_files_and_copies_of_editors_are_left_alone(self, folder: Path) -> None:
         main = write(folder / "reconcile.toml")

@@ -75,6 +75,17 @@ class TestShortForms:
         assert one.work.source.columns == one.work.target.columns == ("e", "l")
         assert one.work.target.key == ("a", "e")
 
+    def test_long_forms_take_what_they_lack_from_the_job(self) -> None:
+        head = """
+[jobs.entitlements]
+source = { path = "e.csv" }
+target = { url = "app.db" }
+"""
+        one = job('account = "a"\ncolumns = ["e", "l"]\nkey = ["a", "e"]', head)
+        assert (one.work.source.account, one.work.source.columns) == ("a", ("e", "l"))
+        target = one.work.target
+        assert (target.account, target.columns, target.key) == ("a", ("e", "l"), ("a", "e"))
+
     @pytest.mark.parametrize(
         ("written", "url"),
         [
@@ -410,6 +421,9 @@ class TestRefusals:
         told = refusal(head + 'start = 2026-11-01\ncatch_up.policy = "all"')
         assert told.count("means nothing without a schedule") == 2
 
+    def test_a_key_that_is_read_twice_is_told_once(self) -> None:
+        assert refusal(SMALL.replace("30 2 * * *", "${NOPE}")).count("${NOPE}") == 1
+
     def test_a_wrong_schedule_is_told_once(self) -> None:
         told = refusal(SMALL.replace("30 2", "99 2") + 'start = 2026-11-01\ncatch_up.window="1d"')
         assert told.count("line") == 1
@@ -535,6 +549,7 @@ text = """
 [not.a.table]
 k = "\\""" ""
 """
+two = """x"""""
 raw = \'\'\'
 'k' = 1'\'\'\'\'
 after.raw = { in = 1, deeper = { x = [1, {y = 2}] } }
@@ -557,19 +572,20 @@ x = 2
             ("b c", "d"): 3,
             ("t",): 4,
             ("t", "text"): 5,
-            ("t", "raw"): 9,
-            ("t", "after"): 11,
-            ("t", "after", "raw"): 11,
-            ("t", "after", "raw", "in"): 11,
-            ("t", "after", "raw", "deeper"): 11,
-            ("t", "after", "raw", "deeper", "x"): 11,
-            ("t", "after", "raw", "deeper", "x", "y"): 11,
-            ("t", "list"): 12,
-            ("t", "last"): 16,
-            ("t", "u.v"): 17,
-            ("t", "u.v", "w"): 18,
-            ("arrays",): 19,
-            ("arrays", "x"): 20,
+            ("t", "two"): 9,
+            ("t", "raw"): 10,
+            ("t", "after"): 12,
+            ("t", "after", "raw"): 12,
+            ("t", "after", "raw", "in"): 12,
+            ("t", "after", "raw", "deeper"): 12,
+            ("t", "after", "raw", "deeper", "x"): 12,
+            ("t", "after", "raw", "deeper", "x", "y"): 12,
+            ("t", "list"): 13,
+            ("t", "last"): 17,
+            ("t", "u.v"): 18,
+            ("t", "u.v", "w"): 19,
+            ("arrays",): 20,
+            ("arrays", "x"): 21,
         }
 
     def test_windows_line_ends_count_once(self) -> None:
