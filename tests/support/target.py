@@ -112,9 +112,7 @@ def part(
 ) -> RangeChanges:
     """Changes after which the span holds some rows."""
     expected = checksum(encode_rows(list(holds)))
-    return RangeChanges(
-        "job", interval, 0, PlanId(plan), number, span, list(changes), expected
-    )
+    return RangeChanges("job", interval, 0, PlanId(plan), number, span, list(changes), expected)
 
 
 def commit(

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from reconcile.core.checksum import Checksum, checksum, decode, encode, encode_rows
 
 # What a file or a database may hold: any text, and bytes that are none (surrogateescape).

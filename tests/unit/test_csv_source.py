@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import os
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from reconcile.core.config import SourceConfig
 from reconcile.core.errors import (
     AccessDenied,
@@ -75,9 +75,8 @@ def files(tmp_path: Path) -> Files:
 
 
 @pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_records, "BLOCK", 16)
-    yield
 
 
 # --- what is read
