@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -63,6 +62,8 @@ class Checksum:
 
 def checksum(lines: Iterable[bytes]) -> Checksum:
     """Count and sum up canonical lines; holds 16 bytes of each until it has them all."""
+    from hashlib import sha256  # OpenSSL takes milliseconds that a trigger with nothing due lacks
+
     number = int.from_bytes
     numbers = [number(sha256(line).digest()[:16], "big") for line in lines]
     return Checksum(len(numbers), sum(numbers) % MODULUS)

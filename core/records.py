@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
 from .checksum import Checksum
@@ -198,6 +197,8 @@ class PlanRecord(_Record):
     @property
     def hash(self) -> str:
         """Twelve hex digits that stand for the planned revokes and updates."""
+        from hashlib import sha256
+
         return sha256(str(self.approvable).encode()).hexdigest()[:12]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ..errors import UnknownJob
@@ -30,6 +29,8 @@ class Application:
         job = self.config.jobs.get(name)
         if job is not None:
             return job
+        from difflib import get_close_matches
+
         near = get_close_matches(name, self.config.jobs, n=1)
         known = ", ".join(sorted(self.config.jobs)) or "none"
         raise UnknownJob(
