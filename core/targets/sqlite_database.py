@@ -12,6 +12,7 @@ goes as bytes, because a column may hold what is no UTF-8.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from ..errors import (
     AccessDenied,
     LeaseLapsed,
     ReconcileError,
+    TargetLocked,
     TargetUnreachable,
     TargetUnusable,
 )
@@ -155,9 +157,14 @@ class Database:
         if code == sqlite3.SQLITE_INTERRUPT:
             return _broken_off(self.path)
         if code in _LOCKED:
-            return TargetUnreachable(
+            return TargetLocked(
                 f"{self.path} is locked by another program",
                 hint=f"find it with: fuser -v {self.path}",
+            )
+        if code == sqlite3.SQLITE_CANTOPEN and not self._may_open():
+            return AccessDenied(
+                f"{self.path} may not be opened by this user",
+                hint=f"let this user read and write it and its folder: ls -ld {self.path}",
             )
         for codes, kind, hint in _MEANINGS:
             if code in codes:
@@ -249,6 +256,15 @@ class Database:
             raise TargetUnusable(
                 f"{self.path} is not a file", hint="set the target's url to an SQLite database"
             )
+
+    def _may_open(self) -> bool:
+        """Whether the file may be read, and files made beside it, as a write-ahead log needs."""
+        try:
+            return os.access(self.path, os.R_OK, effective_ids=True) and os.access(
+                self.path.parent, os.W_OK, effective_ids=True
+            )
+        except OSError:
+            return False
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         connection.text_factory = bytes
