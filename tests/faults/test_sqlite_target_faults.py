@@ -372,7 +372,9 @@ def test_a_folder_is_unusable(tmp_path: Path) -> None:
 
 def test_a_damaged_table_is_unusable_and_no_empty_answer(tmp_path: Path) -> None:
     bed = Bed(tmp_path)
+    bed.other.execute("BEGIN")
     bed.other.executemany("INSERT INTO entitlements VALUES (?, ?, ?)", ROWS)
+    bed.other.execute("COMMIT")
     size = bed.path.stat().st_size
     with bed.path.open("r+b") as file:
         file.seek(size // 2)
