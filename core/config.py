@@ -3,14 +3,17 @@
 `core/toml.py` reads the file into these and refuses what cannot work. A field of None
 means "depends": on the store (`ttl`), the schedule (`deadline`), or the work. The methods
 of `Job` resolve those.
+
+The values are NamedTuples: every trigger imports them, and a frozen dataclass takes five
+times as long to make.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,15 +29,13 @@ MIN_TTL = timedelta(seconds=2)
 """Shorter leases cost more renewals than they save waiting."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreConfig:
+class StoreConfig(NamedTuple):
     """`[store]`. `url` is normalised, see `sqlite_url`; its query is kept."""
 
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseConfig:
+class LeaseConfig(NamedTuple):
     """`[jobs.NAME.lease]`. `ttl` None: 60 s, on network stores 3 min."""
 
     ttl: timedelta | None = None
@@ -42,8 +43,7 @@ class LeaseConfig:
     detect_dead: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class CatchUpConfig:
+class CatchUpConfig(NamedTuple):
     """`[jobs.NAME.catch_up]`. `policy` None: `all` for a dated source, else `latest`.
 
     `window` None: 7 days, and at least two periods.
@@ -53,8 +53,7 @@ class CatchUpConfig:
     window: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceConfig:
+class SourceConfig(NamedTuple):
     """`[jobs.NAME.source]`. `path` is absolute, its placeholders not yet filled in.
 
     `rename` leads from the file's names of columns to the target's.
@@ -65,13 +64,12 @@ class SourceConfig:
     account: str | None = None
     columns: tuple[str, ...] | None = None
     null: tuple[str, ...] = ()
-    rename: Mapping[str, str] = field(default_factory=dict)
+    rename: Mapping[str, str] = MappingProxyType({})
     delimiter: str = ","
     encoding: str = "utf-8"
 
 
-@dataclass(frozen=True, slots=True)
-class TargetConfig:
+class TargetConfig(NamedTuple):
     """`[jobs.NAME.target]`. `url` is normalised, see `sqlite_url`. `columns` are those
     beside the account."""
 
@@ -84,8 +82,7 @@ class TargetConfig:
     scope: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GuardsConfig:
+class GuardsConfig(NamedTuple):
     """`[jobs.NAME.guards]`. Shares are fractions of one: 0.1 is 10 %."""
 
     max_revoke: float = 0.10
@@ -95,13 +92,12 @@ class GuardsConfig:
     must_contain: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EntitlementsConfig:
+class EntitlementsConfig(NamedTuple):
     """The built-in work of a job: a source, a target, and what guards them."""
 
     source: SourceConfig
     target: TargetConfig
-    guards: GuardsConfig = field(default_factory=GuardsConfig)
+    guards: GuardsConfig = GuardsConfig()
     range_size: int = 5000
     plan_age: timedelta = HOUR
     fence_wait: timedelta | None = None
@@ -112,8 +108,7 @@ class EntitlementsConfig:
         return any(mark in self.source.path for mark in ("{interval", "{date", "{yesterday"))
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """`[jobs.NAME]`. `schedule` None: on demand. `start` is an instant in UTC.
 
     `origin` is the file that says so. `max_intervals` None: no limit; `max_runtime` None:
@@ -131,8 +126,8 @@ class Job:
     retry_delay: timedelta = 5 * MINUTE
     max_runtime: timedelta | None = None
     max_intervals: int | None = None
-    lease: LeaseConfig = field(default_factory=LeaseConfig)
-    catch_up: CatchUpConfig = field(default_factory=CatchUpConfig)
+    lease: LeaseConfig = LeaseConfig()
+    catch_up: CatchUpConfig = CatchUpConfig()
 
     @property
     def catch_up_policy(self) -> str:
@@ -140,8 +135,7 @@ class Job:
         return self.catch_up.policy or ("all" if self.work.dated else "latest")
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(NamedTuple):
     """A whole configuration. `path` is the main file."""
 
     path: Path

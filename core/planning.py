@@ -34,10 +34,10 @@ than its now are void: they neither cover nor delay anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .config import DAY, HOUR, MINUTE
 from .model import Interval, State, Trigger
@@ -57,8 +57,7 @@ LONG_SKIP = 100
 _BY_HAND = (Trigger.RERUN, Trigger.BACKFILL, Trigger.MANUAL)
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(NamedTuple):
     """An interval to work. `record` is None, and `version` 0, where it has none yet."""
 
     interval: Interval
@@ -66,8 +65,7 @@ class Due:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(NamedTuple):
     """An interval to record as skipped, or `span` of them up to `until` (inclusive).
 
     `version` is the one to expect of the record, 0 where there is none yet.
@@ -81,8 +79,7 @@ class Skip:
     until: Interval | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A begun interval that no trigger may touch yet.
 
     `why` is `retry`, not before `until`, or `approval`. Whether a guard's source or settings
@@ -96,8 +93,7 @@ class Waiting:
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What to do now. `due` is in order of work, and holds no more than the limit of those
     that are new; `backlog` counts all that are due or unfinished, tried ones too.
 
@@ -231,35 +227,36 @@ def window(job: Job, schedule: Schedule | None) -> timedelta:
     return max(7 * DAY, 2 * period)
 
 
-@dataclass(slots=True)
 class _Walk:
     """One pass over the time from horizon to now, oldest first."""
 
-    job: Job
-    schedule: Schedule | None
-    now: datetime
-    tried: Collection[str]
-    limit: int
-    policy: str = field(init=False)
-    oldest: datetime = field(init=False)
-    """The beginning of the catch-up window."""
-    newest: datetime | None = field(init=False)
-    begun: list[Due] = field(init=False, default_factory=list)
-    new: list[Due] = field(init=False, default_factory=list)
-    backfills: list[Due] = field(init=False, default_factory=list)
-    skips: list[Skip] = field(init=False, default_factory=list)
-    waiting: list[Waiting] = field(init=False, default_factory=list)
-    backlog: int = field(init=False, default=0)
-    missing: datetime | None = field(init=False, default=None)
-    """The oldest instant that is left without a record."""
-
-    def __post_init__(self) -> None:
-        self.policy = self.job.catch_up_policy
-        self.oldest = self.now - window(self.job, self.schedule)
+    def __init__(
+        self,
+        job: Job,
+        schedule: Schedule | None,
+        now: datetime,
+        tried: Collection[str],
+        limit: int,
+    ) -> None:
+        self.job = job
+        self.schedule = schedule
+        self.now = now
+        self.tried = tried
+        self.limit = limit
+        self.policy = job.catch_up_policy
+        # The beginning of the catch-up window.
+        self.oldest = now - window(job, schedule)
         if self.policy == "none":
-            overdue_since = self.now - deadline(self.job, self.schedule)
-            self.oldest = max(self.oldest, overdue_since + TICK)
-        self.newest = self.schedule.latest_until(self.now) if self.schedule else None
+            self.oldest = max(self.oldest, now - deadline(job, schedule) + TICK)
+        self.newest = schedule.latest_until(now) if schedule else None
+        self.begun: list[Due] = []
+        self.new: list[Due] = []
+        self.backfills: list[Due] = []
+        self.skips: list[Skip] = []
+        self.waiting: list[Waiting] = []
+        self.backlog = 0
+        # The oldest instant that is left without a record.
+        self.missing: datetime | None = None
 
     def gap(self, after: datetime, until: datetime) -> None:
         """Sort the scheduled instants of ``(after, until]``, none of which has a record."""

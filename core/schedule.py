@@ -20,10 +20,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .errors import ConfigError, UsageError
 from .model import Interval
@@ -76,8 +75,7 @@ class Calendar(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """What the schedule was from `since` on. `expression` None: the job was on demand."""
 
     since: datetime

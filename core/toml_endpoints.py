@@ -7,8 +7,7 @@ The short form is a text: a path, or for the target an SQLite address. `account`
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import placeholders
 from .config import SourceConfig, TargetConfig, sqlite_url
@@ -31,8 +30,7 @@ _LATER_TARGET_KEYS = ("schema", "interval_column", "rate", "key_policy")
 _UNFIT_DELIMITERS = ('"', "\n", "\r", "\0")
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(NamedTuple):
     """What a job says for both its sides."""
 
     account: str | None

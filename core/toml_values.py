@@ -9,9 +9,8 @@ keys that nobody asked for.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import ConfigError
 
@@ -34,8 +33,7 @@ _VARIABLE = re.compile(r"\$\{([^}]*)(\}?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """What is wrong with one key, and how to mend it. `line` is only given where the key
     cannot be looked up: in a file that is not TOML."""
 
@@ -46,12 +44,12 @@ class Problem:
     line: int | None = None
 
 
-@dataclass(slots=True)
 class Problems:
     """All that is wrong so far, in order of finding."""
 
-    environ: Mapping[str, str]
-    found: list[Problem] = field(default_factory=list)
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+        self.found: list[Problem] = []
 
     def add(
         self, file: Path, key: KeyPath, text: str, mend: str = "", line: int | None = None

@@ -55,7 +55,7 @@ NOW = utc("2026-11-30T12:00")
 
 def job(policy: str = "all", span: timedelta | None = None, **fields: object) -> Job:
     plain = Job("j", Path("/x/reconcile.toml"), "30 2 * * *", WORK)
-    return replace(plain, catch_up=CatchUpConfig(policy, span), **fields)  # type: ignore[arg-type]
+    return plain._replace(catch_up=CatchUpConfig(policy, span), **fields)  # type: ignore[arg-type]
 
 
 def record(at: str | datetime, state: State = State.UNFINISHED, **fields: object) -> IntervalRecord:
@@ -482,7 +482,7 @@ def test_a_limit_gives_the_beginning_and_the_same_backlog(
     part = decide(one, schedule, horizon, versioned(records), NOW, limit=limit)
     new = [d for d in whole.due if d.record is None]
     assert [d for d in part.due if d.record is None] == new[:limit]
-    assert replace(part, due=()) == replace(whole, due=())
+    assert part._replace(due=()) == whole._replace(due=())
 
 
 def carried_out(
@@ -542,8 +542,8 @@ def test_whatever_the_downtimes_each_interval_has_one_record_in_the_end(
         found = decide(one, schedule, low, versioned(some), now, tried=tried, limit=LIMIT)
         every = versioned(records.values())
         whole = decide(one, schedule, begun, every, now, tried=tried, limit=LIMIT)
-        assert replace(found, settled=whole.settled) == whole
-        carried_out(replace(found, due=()), records)
+        assert found._replace(settled=whole.settled) == whole
+        carried_out(found._replace(due=()), records)
         job_record = replace(job_record, settled_at=found.settled)
         return found
 
@@ -567,7 +567,7 @@ def test_whatever_the_downtimes_each_interval_has_one_record_in_the_end(
             }[ending]
             found = decision(tried)
     while (found := decision(())).due:
-        carried_out(replace(found, skips=()), records)
+        carried_out(found._replace(skips=()), records)
 
     assert found.backlog == 0
     covered: list[str] = []
