@@ -175,7 +175,10 @@ def _quarantined(ranges: Sequence[RangeRecord], style: Style) -> list[str]:
     found = [pair for one in ranges for pair in (one.quarantined or {}).items()]
     if not found:
         return []
-    lines = ["", f"{words.count(len(found), 'account')} left as they were:"]
+    left = "1 account was left as it is:"
+    if len(found) > 1:
+        left = f"{len(found):,} accounts were left as they are:"
+    lines = ["", left]
     for account, why in found[:_QUARANTINED_SHOWN]:
         lines += wrapped(f"{account}: {why}", style.width)
     if len(found) > _QUARANTINED_SHOWN:
