@@ -262,7 +262,7 @@ class SqliteStore:
             "limit": max(0, limit),
         }
         order = "newest_first" if newest_first else "oldest_first"
-        statement = SQL["scan"] + (SQL["of_tag"] if tag else "") + SQL[order]
+        statement = SQL["scan_tag" if tag else "scan"] + SQL[order]
         return [to_record(kind, job, row) for row in self._file.read(statement, values)]
 
     def prune(self, job: str, before: str, limit: int) -> int:

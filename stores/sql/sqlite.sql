@@ -102,9 +102,14 @@ SELECT key, value, version, at, tag,
   FROM record
  WHERE kind = :kind AND job = :job AND key >= :low AND key < :high
 
--- of_tag --
--- The second condition lets the partial index serve.
-   AND tag = :tag AND tag <> ''
+-- scan_tag --
+-- Without being told, SQLite takes the primary key and reads every record in the span.
+SELECT key, value, version, at, tag,
+       CASE WHEN has_blob THEN (SELECT data FROM blob AS b
+                                 WHERE b.kind = record.kind AND b.job = record.job
+                                   AND b.key = record.key) END
+  FROM record INDEXED BY record_by_tag
+ WHERE kind = :kind AND job = :job AND tag = :tag AND tag <> '' AND key >= :low AND key < :high
 
 -- oldest_first --
  ORDER BY key LIMIT :limit
