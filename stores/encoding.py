@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from ..core.errors import StoreUnusable
 from ..core.model import Fence, Grant, Holder, LeaseKey, RunId
 
 if TYPE_CHECKING:
@@ -36,8 +37,15 @@ def to_json_text(value: JsonObject) -> str:
 
 
 def from_json_text(text: str) -> Any:
-    """Read what `to_json_text` wrote."""
-    return json.loads(text)
+    """Read what `to_json_text` wrote. `StoreUnusable` for anything else."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise StoreUnusable(
+            f"the store is damaged: {text[:40]!r} was stored as JSON and is none",
+            hint="restore it from a copy, or move it away: a new store is created and goes on "
+            "from what the target knows",
+        ) from error
 
 
 def _checked(value: Any) -> Json:
@@ -85,7 +93,7 @@ def holder_to_text(holder: Holder) -> str:
 
 def holder_from_text(text: str) -> Holder:
     """Read what `holder_to_text` wrote."""
-    return Holder(**json.loads(text))
+    return Holder(**from_json_text(text))
 
 
 def grant_to_text(grant: Grant) -> str:
@@ -105,7 +113,7 @@ def grant_to_text(grant: Grant) -> str:
 
 def grant_from_text(key: LeaseKey, text: str) -> Grant:
     """Read what `grant_to_text` wrote."""
-    value = json.loads(text)
+    value = from_json_text(text)
     return Grant(
         fence=Fence(key, value["generation"], RunId(value["run"])),
         holder=Holder(**value["holder"]),

@@ -32,6 +32,7 @@ class SqliteConnection:
     ) -> None:
         """See `sqlite_files.open_file`."""
         self._path = path
+        self._name = str(path)
         self._guard = Lock()
         self._db = open_file(path, single_host=single_host, busy_wait=busy_wait, new_id=new_id)
         self._file = self._file_at_path()
@@ -52,16 +53,14 @@ class SqliteConnection:
         with self._guard:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
-                try:
-                    self._refuse_replaced_file()
-                    result = work(self._db)
-                    self._db.execute("COMMIT")
-                except BaseException:
-                    if self._db.in_transaction:
-                        self._db.execute("ROLLBACK")
-                    raise
+                self._refuse_replaced_file()
+                result = work(self._db)
+                self._db.execute("COMMIT")
             except sqlite3.Error as error:
                 raise refusal(error, self._path) from error
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
         return result
 
     def close(self) -> None:
@@ -78,7 +77,7 @@ class SqliteConnection:
 
     def _file_at_path(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self._path)
+            found = os.stat(self._name)
         except OSError:
             return None
         return found.st_dev, found.st_ino

@@ -238,7 +238,11 @@ def _create(path: Path, busy_wait: float, new_id: Callable[[], str]) -> sqlite3.
 def _make_schema(connection: sqlite3.Connection, new_id: Callable[[], str]) -> None:
     from .sqlite_schema import migrate  # 60 ms, only when creating
 
-    connection.execute("PRAGMA journal_mode = WAL")
+    if _pragma(connection, "journal_mode = WAL") != "wal":
+        raise StoreUnusable(
+            "SQLite cannot keep a write-ahead log in the folder of the store",
+            hint="keep the store on a local disk",
+        )
     if int(_pragma(connection, "user_version")) < SCHEMA_VERSION:
         migrate(connection, SCHEMA_VERSION, APPLICATION_ID, new_id)
 
@@ -250,6 +254,8 @@ def refusal(error: sqlite3.Error, path: Path) -> ReconcileError:
     """What an error of SQLite means to the user. Errors that can only be a mistake of ours
     (a closed connection, a wrong statement) are raised again as they are."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
+    if "Could not decode" in str(error):  # raised by Python, without a code of SQLite's
+        code = sqlite3.SQLITE_CORRUPT
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
         return StoreBusy(
             f"another process has kept the store {path} locked",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
@@ -13,6 +14,7 @@ import pytest
 from reconcile.core.errors import StoreBusy, StoreUnreachable
 from reconcile.core.model import Kind, Rate
 from reconcile.stores.sqlite import SqliteStore
+from reconcile.stores.sqlite_rows import SQL
 from reconcile.stores.testing import StoreContract
 from reconcile.stores.testing_support import JOB, KEY, TONIGHT, B, cursor_at, grant
 
@@ -135,3 +137,38 @@ class TestLocksOfSqliteStore:
         db = harness.open()._file._db
         assert db.execute("PRAGMA synchronous").fetchone() == (2,)
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+    def test_an_interrupt_inside_a_transaction_leaves_none_open(self, harness) -> None:
+        store = harness.open()
+        lease = grant(store, "r1")
+
+        def interrupted(db: sqlite3.Connection) -> None:
+            db.execute("UPDATE lease SET generation = 0")
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            store._file.write(interrupted)
+        assert store.renew(lease.fence, 1).fence == lease.fence
+
+
+class TestSpeedOfSqliteStore:
+    """Reads seek by key, so their cost does not grow with the store."""
+
+    @pytest.mark.parametrize("name", ["lease", "get", "scan", "scan_tag", "final_intervals"])
+    def test_no_read_walks_through_a_table(self, harness, name: str) -> None:
+        harness.open()
+        statement = SQL[name]
+        orders = ("oldest_first", "newest_first") if name.startswith("scan") else ("",)
+        for order in orders:
+            text = statement + SQL.get(order, "")
+            plan = self.plan(harness.path, text)
+            assert all(step.startswith(("SEARCH", "CORRELATED")) for step in plan), plan
+            if name == "scan_tag":
+                assert "tag=? AND key>? AND key<?" in plan[0]
+            elif name == "scan":
+                assert "kind=? AND job=? AND key>? AND key<?" in plan[0]
+
+    def plan(self, path: Path, statement: str) -> list[str]:
+        values = dict.fromkeys(re.findall(r":(\w+)", statement), 1)
+        with closing(sqlite3.connect(path)) as db:
+            return [row[3] for row in db.execute("EXPLAIN QUERY PLAN " + statement, values)]

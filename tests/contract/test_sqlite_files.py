@@ -223,6 +223,15 @@ def test_a_damaged_store_is_refused(tmp_path: Path, connect) -> None:
         connect(path)
 
 
+@pytest.mark.parametrize("value", ["'{\"n\": '", "CAST(x'ff' AS TEXT)"])
+def test_a_damaged_record_is_refused(tmp_path: Path, connect, value: str) -> None:
+    store = connect(tmp_path / "state.db")
+    store.note([Put(Kind.JOB, "j", "", {"n": 1})])
+    pragma(store.path, f"UPDATE record SET value = {value}")
+    with pytest.raises(StoreUnusable, match="damaged"):
+        store.get(Kind.JOB, "j", "")
+
+
 def test_a_store_without_its_tables_is_refused(tmp_path: Path, connect) -> None:
     path = tmp_path / "state.db"
     store = connect(path)
