@@ -26,7 +26,7 @@ from ..core.errors import ReconcileError
 from .host import LinuxHost, boot_offset, user_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from threading import Event
     from types import FrameType
 
@@ -107,7 +107,8 @@ class Environment:
 
     `width` is the terminal's, in columns. `login` is the name of the user who is logged
     in; `state_folder` takes the traceback of a bug. `journald` says that standard error
-    goes to the journal, which dates its lines itself.
+    goes to the journal, which dates its lines itself. `heed_signals` makes `stop` know of
+    signals: work that can stop at a checkpoint calls it, everything else may be killed.
     """
 
     stdin: TextIO
@@ -126,6 +127,7 @@ class Environment:
     stderr_is_terminal: bool = False
     journald: bool = False
     width: int = 80
+    heed_signals: Callable[[], None] = field(default=lambda: None)
     closed: set[int] = field(default_factory=set)
     """Streams that nobody reads any more, by `id`."""
 
@@ -165,9 +167,8 @@ class Environment:
 
 
 def real_environment() -> Environment:
-    """This process as it is. Takes over SIGTERM and SIGINT."""
+    """This process as it is."""
     signals = Signals()
-    signals.install()
     entropy = SystemEntropy()
     stdin = _stream(sys.stdin, "r")
     stdout = _stream(sys.stdout, "w")
@@ -189,6 +190,7 @@ def real_environment() -> Environment:
         stderr_is_terminal=stderr.isatty(),
         journald=_is_journal(os.environ.get("JOURNAL_STREAM", "")),
         width=_width(os.environ),
+        heed_signals=signals.install,
     )
 
 

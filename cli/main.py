@@ -56,6 +56,8 @@ def _call(argv: Sequence[str], call: Call) -> int:
 
 
 def _call_typer(argv: Sequence[str], call: Call) -> int:
+    from io import StringIO
+
     from typer import Abort
     from typer.exceptions import TyperException
 
@@ -63,13 +65,15 @@ def _call_typer(argv: Sequence[str], call: Call) -> int:
 
     given = list(argv) or ["--help"]
     try:
-        # typer prints its help itself; nobody who gave no command asked for data
-        with redirect_stdout(call.env.stdout if argv else call.env.stderr):
+        with redirect_stdout(StringIO()) as shown:  # typer prints its help itself
             code = build()(args=given, prog_name="reconcile", standalone_mode=False, obj=call)
     except Abort as error:
         raise KeyboardInterrupt from error
     except TyperException as error:
         raise _usage(error) from error
+    # Nobody who gave no command has asked for data.
+    show = call.env.data if argv else call.env.words
+    show(shown.getvalue())
     return int(code or 0) if argv else ExitCode.USAGE
 
 

@@ -53,6 +53,7 @@ def resume(
         actor=actor_of(call.env, actor),
         reason=why,
     )
+    call.env.heed_signals()
     with watch(call) as watcher:
         reports = operation(application(call, watcher.report, watcher.reached), request)
         for report in reports:

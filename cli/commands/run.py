@@ -48,6 +48,7 @@ def run(
         max_runtime=duration_of(max_runtime, "--max-runtime"),
         actor=actor_of(call.env, None),
     )
+    call.env.heed_signals()
     with watch(call, dry_run=dry_run) as watcher:
         report = operation(application(call, watcher.report, watcher.reached), request)
         watcher.finish(report)

@@ -233,6 +233,11 @@ def _approved(value: JsonObject) -> str:
     return f'{value.get("actor")} approved {value.get("hash")}: "{value.get("reason")}"'
 
 
+def _reopened(value: JsonObject) -> str:
+    why = f': "{value["reason"]}"' if value.get("reason") else ""
+    return f"{value.get('actor')} reopened it, failed before ({value.get('was')}){why}"
+
+
 def _completed(value: JsonObject) -> str:
     ranges, count = value.get("ranges"), value.get("count")
     rows = f"{count:,}" if isinstance(count, int) else str(count)
@@ -258,6 +263,7 @@ _EVENTS = {
     "taken_over": _taken_over,
     "guard": _guard,
     "approved": _approved,
+    "reopened": _reopened,
     "completed": _completed,
     "run_ended": _run_ended,
     "failed": _failed,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +65,20 @@ def test_version_and_help_are_data(cli: Cli) -> None:
         helped = cli(*argv)
         assert (helped.code, helped.words) == (0, "")
         assert helped.data.startswith("Usage: reconcile")
+
+
+@pytest.mark.parametrize("argv", [("--help",), ("--version",)])
+def test_a_reader_that_has_left_is_no_fault(argv: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        [sys.executable, "-c", "from reconcile.cli.main import entry; entry()", *argv],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_help_names_every_command(cli: Cli) -> None:

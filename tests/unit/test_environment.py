@@ -31,6 +31,7 @@ from reconcile.cli.environment import real_environment
 env = real_environment()
 """
 SAYS_ITS_SIGNAL = f"""{BEGIN}
+env.heed_signals()
 print("ready", flush=True)
 while env.stop.reason is None:
     time.sleep(0.01)
@@ -249,6 +250,7 @@ def test_a_signal_that_the_caller_ignores_stays_ignored() -> None:
 import signal
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 {BEGIN}
+env.heed_signals()
 os.kill(os.getpid(), signal.SIGINT)
 env.data(str(env.stop.reason))
 """
@@ -267,10 +269,12 @@ env.host.abort(LeaseLapsed("no progress for 10m"))
     assert python(program) == Ended(70, "", "reconcile: odd\n")
 
 
-def test_the_real_environment_takes_over_both_signals() -> None:
+def test_signals_are_heeded_only_by_who_asks_for_it() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         env = real_environment()
+        assert {n: signal.getsignal(n) for n in before} == before
+        env.heed_signals()
         os.kill(os.getpid(), signal.SIGINT)
         assert env.stop.reason == "SIGINT"
     finally:
