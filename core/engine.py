@@ -39,6 +39,7 @@ from .errors import (
     StoreBusy,
     StoreUnreachable,
     StoreUnusable,
+    TargetLocked,
     TwoStores,
     WriteConflict,
 )
@@ -212,13 +213,16 @@ class Engine:
         store knows, or that the store went back behind the target.
         """
         floors: list[FenceRow] = []
-        for _ in range(FENCE_ROUNDS):
+        while len(floors) < FENCE_ROUNDS:
             self._keeper.progressed()
             try:
                 return self._work.raise_fence(self._keeper.fence, self._store_id)
             except FenceIsHigher as higher:
                 floors.append(higher.row)
                 self._keeper.regrant(self._task.interval.key, above=higher.row.generation)
+            except TargetLocked:
+                if not self._end_blocker():
+                    raise
         other = floors[-1]
         raise TwoStores(
             f"two stores write to the target of {self._task.job.name}:"
@@ -226,6 +230,15 @@ class Engine:
             f" at generation {other.generation}",
             hint="let only one of them run this job; find the host that uses the other store",
         )
+
+    def _end_blocker(self) -> bool:
+        """End the expired holder that was stopped inside a transaction of the target; False
+        where the lock is somebody else's, or the holder cannot be verified from here."""
+        before = self._keeper.previous
+        if before is None or before.released or not self._runtime.host.kill(before.holder):
+            return False
+        self._runtime.reached("blocker_ended")
+        return True
 
     def _asked_to_stop(self) -> Stop | None:
         signal = self._runtime.stop.reason

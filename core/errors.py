@@ -88,6 +88,12 @@ class TargetUnreachable(ReconcileError):
     name = "target_unreachable"
 
 
+class TargetLocked(TargetUnreachable):
+    """Another program held the target's lock for the whole bounded wait."""
+
+    name = "target_locked"
+
+
 class TwoStores(ReconcileError):
     """Two stores keep raising the fence of one target against each other."""
 

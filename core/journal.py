@@ -21,7 +21,7 @@ from .errors import (
 )
 from .events import IntervalReport, Started
 from .model import ABSENT, Append, Ending, Kind, Outcome, Put, State
-from .records import OPEN, IntervalRecord, RunRecord, closed, run_key, to_text
+from .records import OPEN, IntervalRecord, RunRecord, closed, given_up, run_key, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,7 +137,7 @@ class Journal:
         return mine
 
     def _takeover_facts(self, now: datetime) -> dict[str, Json]:
-        grant = self._keeper.lease.previous
+        grant = self._keeper.previous
         facts: dict[str, Json] = {
             "generation": self._keeper.fence.generation,
             "phase": self._phase(),
@@ -166,7 +166,7 @@ class Journal:
 
     def _started(self, previous: RunRecord | None) -> Started:
         assert self._run is not None
-        grant: Grant | None = self._keeper.lease.previous if previous else None
+        grant: Grant | None = self._keeper.previous if previous else None
         silent = (self._run.started_at - grant.progress_at).total_seconds() if grant else None
         return Started(
             job=self._job.name,
@@ -228,6 +228,7 @@ class Journal:
             waiting=None,
             failure=None,
             attempts=0,
+            earlier=None,
         )
         event = self._event(
             "completed",
@@ -270,13 +271,8 @@ class Journal:
     def overtaken(self, error: OldOverNew) -> IntervalReport:
         """Older than what the target has completed: it would undo newer truth."""
         now = self._keeper.now()
-        record = replace(
-            self.record,
-            state=State.FAILED,
-            reason="overtaken",
-            waiting=None,
-            failure={"text": str(error), "exit": error.name, "at": to_text(now)},
-        )
+        failure: JsonObject = {"text": str(error), "exit": error.name, "at": to_text(now)}
+        record = given_up(replace(self.record, waiting=None, failure=failure), "overtaken")
         event = self._event("failed", reason="overtaken", text=str(error))
         self._close(record, Ending.FAILED, now, str(error), [event])
         return replace(self.report(Outcome.FAILED), error=error)
@@ -305,7 +301,7 @@ class Journal:
             record = replace(record, cursor=None)
         events = [self._event("run_ended", run=record.runs, ending=ending, text=str(error))]
         if attempts >= self._job.max_attempts:
-            record = replace(record, state=State.FAILED, reason="attempts")
+            record = given_up(record, "attempts")
             events.append(self._event("failed", reason="attempts", text=str(error)))
         self._close(record, ending, now, str(error), events)
         return replace(self.report(outcome), error=error, attempt=attempts, known_before=known)

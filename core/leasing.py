@@ -56,6 +56,11 @@ What can go wrong, and what happens
     lost answer         Of acquire: asked again with the same run id, the same grant comes
                         back. Of renew: unknown, see above. Of commit: same number again.
                         Of release: asked again; released is released.
+    stopped in a write  A holder stopped inside a transaction of an SQLite store keeps its write
+                        lock. While its lease is live, triggers say busy; once it has
+                        expired they end it (SIGKILL, verified by pidfd and start time) and
+                        take the lease. In the target the same is done when the fence could
+                        not be raised within `fence_wait`.
     store away          Work goes on until the window is over, then it is broken off:
                         `StoreUnreachable`.
     release too late    A release names generation and run; an old one changes nothing.
@@ -67,46 +72,26 @@ What can go wrong, and what happens
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
-from .errors import FencedOut, LeaseBusy, LeaseLapsed, ReconcileError, StoreBusy, StoreUnreachable
+from .errors import FencedOut, LeaseBusy, ReconcileError, StoreBusy, StoreUnreachable
 from .model import RunId
+from .trust import Terms, Trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from .model import Fence, JsonObject, Lease, LeaseKey, Write
+    from .model import Fence, Grant, JsonObject, Lease, LeaseKey, Write
     from .ports import Runtime, Store
 
 T = TypeVar("T")
 
-RENEWALS_PER_TTL = 5
-MARGIN_PER_TTL = 6
+__all__ = ["LeaseKeeper", "Terms"]
+
 RETRY_FLOOR = 0.05
 """Seconds; below this, halving what is left of the window would spin."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How a job wants its lease kept."""
-
-    ttl: timedelta
-    progress_deadline: timedelta
-    detect_dead: bool = True
-
-    @property
-    def margin(self) -> float:
-        """Seconds by which trust ends before the lease does."""
-        return self.ttl.total_seconds() / MARGIN_PER_TTL
-
-    @property
-    def renew_every(self) -> float:
-        """Seconds between renewals."""
-        return self.ttl.total_seconds() / RENEWALS_PER_TTL
 
 
 class LeaseKeeper:
@@ -130,19 +115,14 @@ class LeaseKeeper:
         self._runtime = runtime
         self._key = key
         self._terms = terms
+        self.previous: Grant | None = None
+        """The grant that was taken over from another process, None after a release."""
         self.break_off: Callable[[], None] = lambda: None
-        self._lock = Lock()
+        self._trust = Trust(runtime.clock, terms)
         self._wake = Event()
         self._gone = Event()
         self._thread: Thread | None = None
-        self._lease: Lease | None = None
         self._seq = 0
-        self._trusted_until = 0.0
-        self._store_now: datetime | None = None
-        self._store_now_boot = 0.0
-        self._progress = 0
-        self._progress_boot = 0.0
-        self._lapse: ReconcileError | None = None
 
     # --- what is known
 
@@ -154,8 +134,7 @@ class LeaseKeeper:
     @property
     def lease(self) -> Lease:
         """The newest grant as the store last answered."""
-        assert self._lease is not None, "acquire comes first"
-        return self._lease
+        return self._trust.lease
 
     @property
     def stop_request(self) -> JsonObject | None:
@@ -164,15 +143,11 @@ class LeaseKeeper:
 
     def now(self) -> datetime:
         """The store's clock: its last answer, plus what has passed here since."""
-        with self._lock:
-            assert self._store_now is not None, "acquire comes first"
-            passed = self._runtime.clock.boot() - self._store_now_boot
-            return self._store_now + timedelta(seconds=passed)
+        return self._trust.now()
 
     def trusted_until(self) -> float:
         """End of the trust window, a `CLOCK_BOOTTIME` reading in seconds."""
-        with self._lock:
-            return self._trusted_until
+        return self._trust.until()
 
     # --- getting and giving back
 
@@ -180,9 +155,13 @@ class LeaseKeeper:
         """Take the lease for an interval (its key).
 
         Raises `LeaseBusy`, having noted the overlap where asked to. A holder that is
-        provably dead is replaced at once.
+        provably dead is replaced at once; a stopped one whose lease expired and that sits
+        on the store's write lock is ended.
         """
         try:
+            lease = self._grant(interval, overlap=overlap)
+        except StoreBusy as error:
+            self._end_stopped_writer(error)
             lease = self._grant(interval, overlap=overlap)
         except LeaseBusy as busy:
             other = busy.lease
@@ -192,6 +171,18 @@ class LeaseKeeper:
         self._thread = Thread(target=self._keep, name="lease-renewal", daemon=True)
         self._thread.start()
         return lease
+
+    def _end_stopped_writer(self, error: StoreBusy) -> None:
+        """Who holds the write lock for so long? The holder itself, if it was stopped inside a
+        transaction: while its lease is live it is busy, later it is ended."""
+        lease = self._store.lease(self._key)
+        if lease is not None and lease.live:
+            raise LeaseBusy(lease) from error
+        if lease is not None and not lease.released and self._runtime.host.kill(lease.holder):
+            return
+        raise StoreUnreachable(
+            f"{error}, and it is not the last holder of {self._key.job}", hint=error.hint
+        ) from error
 
     def regrant(self, interval: str, *, above: int = 0) -> Lease:
         """Take the next generation without a release between: for the next interval, or to
@@ -228,11 +219,13 @@ class LeaseKeeper:
                 overlap=overlap,
             )
 
-        sent, lease = self._insist(ask, limit)
-        with self._lock:
-            self._seq = 0
-            self._believe(sent, lease)
-            self._progress_boot = self._runtime.clock.boot()
+        sent, lease = self._insist(ask, limit, but=StoreBusy if self._thread is None else None)
+        self._seq = 0
+        self._trust.granted(sent, lease)
+        if not above:
+            previous = lease.previous
+            ours = previous is not None and previous.holder.token == holder.token
+            self.previous = None if ours else previous
         return lease
 
     def release(self, overlaps_seen: int | None) -> None:
@@ -261,24 +254,17 @@ class LeaseKeeper:
 
         Raises what ended it: `FencedOut`, `LeaseLapsed` or `StoreUnreachable`.
         """
-        with self._lock:
-            if self._lapse is not None:
-                raise self._lapse
-            self._progress += 1
-            self._progress_boot = self._runtime.clock.boot()
-            if self._progress_boot < self._trusted_until:
-                return
-        self._renew_late()
+        if not self._trust.moved():
+            self._renew_late()
 
     def _renew_late(self) -> None:
         """The machine slept or this process was stopped: ask once before going on."""
         sent = self._runtime.clock.boot()
+        fence, progress = self._trust.to_renew()
         try:
-            lease = self._store.renew(self.fence, self._progress)
+            self._trust.renewed(sent, self._store.renew(fence, progress))
         except FencedOut as error:
             raise self.fenced_out(error) from error
-        with self._lock:
-            self._believe(sent, lease)
 
     def commit(self, writes: Sequence[Write]) -> None:
         """One fenced batch, sent again with the same number until its answer is known.
@@ -301,90 +287,60 @@ class LeaseKeeper:
         if newer is not None and newer.fence == self.fence:
             newer = None
         final = FencedOut(str(error), newer=newer, hint=error.hint)
-        with self._lock:
-            self._lapse = self._lapse or final
+        self._trust.end(final)
         return final
 
-    def _insist(self, ask: Callable[[], T], until: float) -> T:
-        """Ask until there is an answer, at most until a reading of `CLOCK_BOOTTIME`."""
+    def _insist(
+        self, ask: Callable[[], T], until: float, *, but: type[ReconcileError] | None = None
+    ) -> T:
+        """Ask until there is an answer, at most until a reading of `CLOCK_BOOTTIME`; an error
+        of the kind `but` is an answer."""
         while True:
             try:
                 return ask()
-            except (StoreUnreachable, StoreBusy):
+            except (StoreUnreachable, StoreBusy) as error:
                 left = until - self._runtime.clock.boot()
-                if left <= RETRY_FLOOR:
+                if left <= RETRY_FLOOR or (but is not None and isinstance(error, but)):
                     raise
                 self._runtime.clock.wait(max(RETRY_FLOOR, min(left / 2, 1.0)), self._gone)
-
-    def _believe(self, sent: float, lease: Lease) -> None:
-        self._lease = lease
-        self._trusted_until = sent + self._terms.ttl.total_seconds() - self._terms.margin
-        self._store_now = lease.expires_at - lease.ttl
-        self._store_now_boot = sent
 
     # --- the renewal thread
 
     def _keep(self) -> None:
         store = None
         try:
-            while not self._runtime.clock.wait(self._next_wait(), self._wake):
-                if self._gone.is_set():
-                    return
-                self._judge_progress()
+            while not self._runtime.clock.wait(self._until_next(), self._wake):
+                fence, progress = self._trust.to_renew()
                 if store is None:
                     store = self._open_store()
-                self._renew(store)
+                self._renew(store, fence, progress)
         except ReconcileError as error:
             self._end(error)
         finally:
             if store is not None:
                 store.close()
 
-    def _next_wait(self) -> float:
-        now = self._runtime.clock.boot()
-        with self._lock:
-            window = self._trusted_until - now
-            deadline = self._progress_boot + self._terms.progress_deadline.total_seconds() - now
-        return max(RETRY_FLOOR, min(self._terms.renew_every, window / 2, deadline + RETRY_FLOOR))
+    def _until_next(self) -> float:
+        return max(RETRY_FLOOR, self._trust.next_wait())
 
-    def _judge_progress(self) -> None:
-        with self._lock:
-            still = self._runtime.clock.boot() - self._progress_boot
-        if still > self._terms.progress_deadline.total_seconds():
-            raise LeaseLapsed(
-                f"{self._key.job} made no progress for {still:.0f}s"
-                f" (progress_deadline {self._terms.progress_deadline.total_seconds():.0f}s)",
-                hint="the next trigger goes on from the last checkpoint; if one range really takes"
-                " that long, raise lease.progress_deadline or lower range_size",
-            )
-
-    def _renew(self, store: Store) -> None:
+    def _renew(self, store: Store, fence: Fence, progress: int) -> None:
         """One request. Unknown is neither kept nor lost, until the window is over."""
         sent = self._runtime.clock.boot()
-        with self._lock:
-            fence, progress = self.fence, self._progress
         try:
-            lease = store.renew(fence, progress)
+            self._trust.renewed(sent, store.renew(fence, progress))
         except FencedOut:
-            with self._lock:
-                regranted = self.fence != fence
-            if regranted or self._gone.is_set():
+            if self.fence != fence or self._gone.is_set():
                 return  # it was this process that went on to the next grant, or released
             raise
         except (StoreUnreachable, StoreBusy):
-            if self._runtime.clock.boot() >= self.trusted_until():
+            if self._runtime.clock.boot() >= self._trust.until():
                 raise
-            return
-        with self._lock:
-            if self.fence == fence:
-                self._believe(sent, lease)
 
     def _end(self, error: ReconcileError) -> None:
         """Make the working thread stop; end the process where it does not."""
         if isinstance(error, StoreBusy):
             error = StoreUnreachable(str(error), hint=error.hint)
-        with self._lock:
-            self._lapse = self._lapse or error
+        self._trust.end(error)
         self.break_off()
         if not self._runtime.clock.wait(self._terms.margin / 2, self._gone):
             self._runtime.host.abort(error)

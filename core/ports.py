@@ -304,6 +304,10 @@ class Target(Protocol):
         """The compared columns. Raises `TargetUnusable` where the table cannot serve."""
         ...
 
+    def floor(self, key: LeaseKey) -> FenceRow | None:
+        """The fence row as it stands; None where no run was ever fenced here."""
+        ...
+
     def raise_fence(self, fence: Fence, store_id: str, wait: timedelta) -> FenceRow:
         """Refuse all older generations from now on; the row as it was before, or is now when it
         was this very run's. `FenceIsHigher` when it is not lower. Waits at most `wait` for
@@ -351,6 +355,13 @@ class Target(Protocol):
 
 class Work(Protocol):
     """What is done for one interval: entitlements, later a command or a function."""
+
+    fenced: bool
+    """Whether what it works on keeps a fence, and so knows what was completed last."""
+
+    def floor(self, key: LeaseKey) -> FenceRow | None:
+        """The target's fence row as it stands; None where there is none. See `Target.floor`."""
+        ...
 
     def raise_fence(self, fence: Fence, store_id: str) -> FenceRow | None:
         """Fence the target; None when there is nothing to fence. See `Target.raise_fence`."""

@@ -95,7 +95,9 @@ class IntervalRecord(_Record):
     fingerprint, guards); `approval` {hash, actor, reason, at}; `failure` {text, exit, at};
     `attempts` counts failed runs, `kills` killed ones, since the last
     checkpoint. `runs` counts run records. A record with a `span` above 1 stands for that
-    many scheduled instants, from `scheduled_at` up to and including `until_at`.
+    many scheduled instants, from `scheduled_at` up to and including `until_at`, whose id is
+    `last_id`. While it is rerun, `earlier` is the completed record that stands again if the
+    rerun fails.
     """
 
     id: str
@@ -106,6 +108,8 @@ class IntervalRecord(_Record):
     rerun: int = 0
     runs: int = 0
     last_run_id: str | None = None
+    earlier: JsonObject | None = None
+    last_id: str | None = None
     span: int = 1
     until_at: datetime | None = None
     started_at: datetime | None = None
@@ -274,6 +278,15 @@ def closed(run: RunRecord, ending: Ending, at: datetime, detail: str | None = No
     """The run record with its one ending."""
     seconds = max(0.0, (at - run.started_at).total_seconds())
     return replace(run, ending=ending, ended_at=at, detail=detail, seconds=seconds)
+
+
+def given_up(record: IntervalRecord, reason: str) -> IntervalRecord:
+    """A record nobody will work on any more: failed, or, when it was a rerun of something
+    completed, completed as it was before."""
+    if record.earlier is None:
+        return replace(record, state=State.FAILED, reason=reason)
+    earlier = IntervalRecord.from_json(record.earlier)
+    return replace(earlier, runs=record.runs, last_run_id=record.last_run_id)
 
 
 def run_key(interval_key: str, number: int) -> str:

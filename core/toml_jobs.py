@@ -14,7 +14,7 @@ from .config import (
     LeaseConfig,
 )
 from .errors import ConfigError
-from .leasing import RENEWALS_PER_TTL
+from .trust import RENEWALS_PER_TTL
 from .schedule import Schedule
 from .toml_endpoints import Shared, read_source, read_target
 from .toml_values import show_duration

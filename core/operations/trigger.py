@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 from .. import planning
 from ..config import TTL_ONE_HOST
 from ..engine import Engine
-from ..errors import LeaseBusy, OverlapIsNewer, StoreBusy, StoreUnreachable, UsageError
+from ..errors import (
+    LeaseBusy,
+    OverlapIsNewer,
+    ReconcileError,
+    StoreBusy,
+    StoreUnreachable,
+    UsageError,
+)
 from ..events import DryRun, IntervalReport, RunReport
 from ..journal import Assignment
 from ..leasing import LeaseKeeper, Terms
@@ -30,6 +37,7 @@ from .look import (
     report_of,
     waiting_report,
 )
+from .recovery import disagreement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,6 +134,8 @@ class Visit:
             except LeaseBusy as busy:
                 return self._busy(busy.lease, due[0] if due else None)
             self.app.runtime.reached("lease_acquired")
+            if not self.dry_run:
+                self._recover(keeper, seen)
             return self._work_through(keeper, until)
         finally:
             keeper.abandon()
@@ -160,6 +170,23 @@ class Visit:
         return due
 
     # --- under the lease
+
+    def _recover(self, keeper: LeaseKeeper, seen: Look) -> None:
+        """See whether store or target went back, before anything is decided from either."""
+        work = self.app.build_work(self.job)
+        try:
+            if not work.fenced:
+                return
+            row = work.floor(LeaseKey(self.job.name))
+        except ReconcileError:
+            return  # working the interval meets the same fault, and reports it
+        finally:
+            work.close()
+        newest = row.newest if row is not None else None
+        writes = disagreement(self.store, self.job, seen, newest)
+        if writes:
+            keeper.commit(writes)
+            self.app.runtime.reached("recovered")
 
     def _work_through(self, keeper: LeaseKeeper, until: float | None) -> RunReport:
         tried: set[str] = set()

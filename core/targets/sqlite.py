@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from ..config import TargetConfig
     from ..errors import ReconcileError
-    from ..model import Fence, JsonObject, PlanId, Proof
+    from ..model import Fence, JsonObject, LeaseKey, PlanId, Proof
     from ..ports import Clock
     from ..rows import Change, KeySpan, RangeChanges, Schema
     from .sqlite_table import Table
@@ -85,6 +85,13 @@ class SqliteTarget:
         with self._lock, self._database.reading(WAIT):
             return self._lines(self._current_table(), span)
 
+    def floor(self, key: LeaseKey) -> FenceRow | None:
+        """See `ports.Target`."""
+        with self._lock, self._database.reading(WAIT):
+            if not sqlite_fence.has_tables(self._database):
+                return None
+            return sqlite_fence.read_fence(self._database, key)
+
     def raise_fence(self, fence: Fence, store_id: str, wait: timedelta) -> FenceRow:
         """See `ports.Target`. Creates our tables; the new row where there was none.
 
@@ -93,7 +100,7 @@ class SqliteTarget:
         with self._lock, self._database.writing(wait.total_seconds()):
             table = self._current_table()
             sqlite_fence.create_tables(self._database)
-            before = sqlite_fence.read_fence(self._database, fence)
+            before = sqlite_fence.read_fence(self._database, fence.key)
             if before is not None and before.generation >= fence.generation:
                 if not sqlite_fence.is_of(before, fence):
                     raise FenceIsHigher(before)

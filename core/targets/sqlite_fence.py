@@ -14,7 +14,7 @@ from .sqlite_ddl import NAMES, STATEMENTS
 from .sqlite_table import text
 
 if TYPE_CHECKING:
-    from ..model import Fence, PlanId, Proof
+    from ..model import Fence, LeaseKey, PlanId, Proof
     from ..rows import RangeChanges
     from .sqlite_database import Database
     from .sqlite_table import Table
@@ -36,12 +36,12 @@ def create_tables(database: Database) -> None:
             database.execute(statement)
 
 
-def read_fence(database: Database, fence: Fence) -> FenceRow | None:
+def read_fence(database: Database, key: LeaseKey) -> FenceRow | None:
     """The fence row of a lease key."""
     rows = database.rows(
         "SELECT store_id, generation, run_id, newest_scheduled_at, newest_interval,"
         " newest_rerun, newest_checksum FROM reconcile_fence WHERE job = ? AND shard = ?",
-        (fence.key.job, fence.key.shard),
+        (key.job, key.shard),
     )
     if not rows:
         return None
@@ -61,7 +61,7 @@ def is_of(row: FenceRow, fence: Fence) -> bool:
 
 def check_fence(database: Database, fence: Fence) -> FenceRow:
     """The fence row; `FencedOut` when it is not of this very grant."""
-    row = read_fence(database, fence) if has_tables(database) else None
+    row = read_fence(database, fence.key) if has_tables(database) else None
     if row is None or not is_of(row, fence):
         stands = f"generation {row.generation}, run {row.run}" if row else "none"
         raise FencedOut(

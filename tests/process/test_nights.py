@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.fakes import eventually
-from support.scene import NIGHTS, Scene, drifted, night, recounted
+from support.scene import NIGHTS, Scene, drifted, is_stopped, night, recounted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -230,6 +230,7 @@ def test_a_stopped_holder_that_was_taken_over_writes_nothing_more_and_ends_with_
     )
     scene.write_night(FIRST, night(4))
     stalled = scene.start_process(*run_night(FIRST), step="range_committed:3:SIGSTOP")
+    eventually(lambda: is_stopped(stalled.pid), "it stops in mid-work")
     found: list[int] = []
 
     def taken_over() -> bool:

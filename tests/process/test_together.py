@@ -6,7 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from support.fakes import eventually
-from support.scene import NIGHTS
+from support.scene import NIGHTS, is_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ def test_of_fifty_runs_started_together_one_works_and_the_others_name_it(
     scene, before = second_night()
     # The one that gets the lease stops in the middle, so that all others find it at work.
     first = scene.start_process(*RUN, step="range_committed:1:SIGSTOP")
-    eventually(lambda: _stopped(first.pid), "the first run stops in mid-work")
+    eventually(lambda: is_stopped(first.pid), "the first run stops in mid-work")
     others = [scene.start_process(*RUN) for _ in range(49)]
     for other in others:
         _, err = other.communicate(timeout=60)
@@ -50,8 +50,3 @@ def test_fifty_runs_that_race_for_one_night_work_it_once(
     scene.check(SECOND, before)
     runs = scene.run("status", "entitlements", SECOND, "--json").json()
     assert len(runs["runs"]) == 1
-
-
-def _stopped(pid: int) -> bool:
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] == "T"

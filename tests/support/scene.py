@@ -154,6 +154,11 @@ class Scene:
         assert interval["checksum"] == recounted(after)
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process has been stopped by SIGSTOP."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 def recounted(table: Table) -> str:
     """Count and checksum of a table, with no code of the project."""
     total = 0

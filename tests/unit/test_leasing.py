@@ -112,7 +112,7 @@ def pass_time(desk: Desk, seconds: float) -> None:
         clock.advance(step)
         if clock.boot() >= due:
             eventually(
-                lambda was=renewals: desk.renewals() > was or desk.keeper._lapse is not None,
+                lambda was=renewals: desk.renewals() > was or desk.keeper._trust.lapse is not None,
                 "it renews when it is time",
             )
 

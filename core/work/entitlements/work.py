@@ -27,7 +27,17 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ...config import Job
-    from ...model import Fence, FenceRow, Interval, Json, JsonObject, Proof, Unproved, Write
+    from ...model import (
+        Fence,
+        FenceRow,
+        Interval,
+        Json,
+        JsonObject,
+        LeaseKey,
+        Proof,
+        Unproved,
+        Write,
+    )
     from ...ports import Reader, Reading, Source, Target, WorkOrder
     from .judge import Trip
 
@@ -41,9 +51,14 @@ class EntitlementsWork:
         self._source = source
         self._target = target
         self._fence_wait = fence_wait
+        self.fenced = target.fenced
         self._floor: FenceRow | None = None
         self._plan: PlanRecord | None = None
         self._reading: Reading | None = None
+
+    def floor(self, key: LeaseKey) -> FenceRow | None:
+        """See `ports.Work`."""
+        return self._target.floor(key)
 
     def raise_fence(self, fence: Fence, store_id: str) -> FenceRow:
         """See `ports.Work`."""

@@ -1,0 +1,192 @@
+"""When store and target disagree about what was completed last, one of them went back.
+
+The target's fence row names the newest interval it has seen completed. The store's records
+name the newest it has proved. They are written one after the other, target first, so after
+a crash the target may be ahead by the very interval that is still unfinished in the store:
+that one is simply worked on, found equal, and completed. Anything else means that a copy
+was restored, or a file was deleted:
+
+- **The target is ahead**: the store was wiped, moved or replaced by an older copy. Its lost
+  records are replaced by `completed` ones with the reason `recovered`, one span for each
+  stretch without records. Nothing is replayed over newer truth.
+- **The target is behind**: it was restored from a copy. The store's newest completed
+  interval is reopened as a rerun, on the word of `reconcile` itself (`target_rewound`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..model import ABSENT, Append, Interval, Kind, Put, State, Trigger, instant_key
+from ..records import IntervalRecord
+from ..schedule import TICK, instant_id
+from .look import read_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from ..config import Job
+    from ..model import JsonObject, Newest, Write
+    from ..ports import Store
+    from .look import Look
+
+ACTOR = "reconcile"
+LOOK_BACK = 1000
+"""So many records are searched for the newest completed one."""
+SPANS_COUNTED = 10_000
+"""Stretches longer than this become one span, without looking at each instant."""
+
+
+def disagreement(store: Store, job: Job, seen: Look, newest: Newest | None) -> Sequence[Write]:
+    """What must be written before anything is decided; nothing where both sides agree."""
+    proved = newest_completed(store, job)
+    ours = (proved.scheduled_at, proved.rerun) if proved is not None else None
+    theirs = (newest.scheduled_at, newest.rerun) if newest is not None else None
+    if ours == theirs:
+        return ()
+    if newest is not None and (proved is None or theirs > ours):  # type: ignore[operator]
+        return list(_recovered(store, job, seen, newest, proved))
+    assert proved is not None, "one of both is newer"
+    return _rewound(store, job, proved, newest)
+
+
+def newest_completed(store: Store, job: Job) -> IntervalRecord | None:
+    """The newest interval the store has proved; recovered ones count."""
+    found = store.scan(Kind.INTERVAL, job.name, limit=LOOK_BACK, newest_first=True)
+    for record in (IntervalRecord.from_json(one.value) for one in found):
+        if record.state is State.COMPLETED:
+            if record.until_at is None:
+                return record
+            last = record.until_at
+            return replace(record, scheduled_at=last, id=record.last_id or instant_id(last))
+    return None
+
+
+def _recovered(
+    store: Store, job: Job, seen: Look, newest: Newest, proved: IntervalRecord | None
+) -> Iterator[Write]:
+    """Close what the store does not know any more, up to the target's newest interval."""
+    after = proved.scheduled_at if proved is not None else None
+    known: list[datetime] = []
+    for record, version in _between(store, job, after, newest.scheduled_at):
+        known.append(record.scheduled_at)
+        if record.state.is_final or record.scheduled_at == newest.scheduled_at:
+            continue
+        closed = replace(record, state=State.COMPLETED, reason="recovered", waiting=None)
+        yield from _writes(job, closed, version, newest)
+    for first, until, count in _stretches(job, seen, after, newest, known):
+        record = IntervalRecord(
+            id=first.id,
+            scheduled_at=first.scheduled_at,
+            state=State.COMPLETED,
+            reason="recovered",
+            span=count,
+            until_at=until if until != first.scheduled_at else None,
+            last_id=newest.interval if until == newest.scheduled_at else None,
+            rerun=newest.rerun if until == newest.scheduled_at else 0,
+            checksum=newest.checksum if until == newest.scheduled_at else None,
+        )
+        yield from _writes(job, record, ABSENT, newest)
+
+
+def _writes(job: Job, record: IntervalRecord, version: int, newest: Newest) -> Iterator[Write]:
+    key = instant_key(record.scheduled_at)
+    yield Put(Kind.INTERVAL, job.name, key, record.to_json(), expect=version, tag=record.tag)
+    event: JsonObject = {
+        "type": "recovered",
+        "actor": ACTOR,
+        "span": record.span,
+        "newest": newest.interval,
+        "checksum": str(newest.checksum),
+    }
+    yield Append(Kind.EVENT, job.name, key, event)
+
+
+def _between(
+    store: Store, job: Job, after: datetime | None, until: datetime
+) -> Iterator[tuple[IntervalRecord, int]]:
+    """Records after one instant up to and including another, oldest first."""
+    edge = instant_key(after) if after is not None else ""
+    while True:
+        page = store.scan(Kind.INTERVAL, job.name, after=edge, limit=LOOK_BACK)
+        for found in page:
+            record = IntervalRecord.from_json(found.value)
+            if record.scheduled_at > until:
+                return
+            yield record, found.version
+        if len(page) < LOOK_BACK:
+            return
+        edge = page[-1].key
+
+
+def _stretches(
+    job: Job, seen: Look, after: datetime | None, newest: Newest, known: Sequence[datetime]
+) -> Iterator[tuple[Interval, datetime, int]]:
+    """Contiguous scheduled instants without a record: first, last, how many."""
+    last = Interval(job.name, newest.scheduled_at, newest.interval)
+    schedule = seen.schedule
+    if schedule is None:
+        if newest.scheduled_at not in known:
+            yield last, newest.scheduled_at, 1
+        return
+    begin = after or min(seen.job.horizon_at, newest.scheduled_at) - TICK
+    count = schedule.count(begin, newest.scheduled_at)
+    if count > SPANS_COUNTED:
+        first_at = schedule.next_after(begin) or newest.scheduled_at
+        yield schedule.interval(job.name, first_at), newest.scheduled_at, count
+        return
+    instants = list(schedule.between(begin, newest.scheduled_at))
+    if instants[-1:] != [newest.scheduled_at]:
+        instants.append(newest.scheduled_at)
+    having = set(known)
+    stretch: list[datetime] = []
+    for at in [*instants, None]:
+        if at is not None and at not in having:
+            stretch.append(at)
+        elif stretch:
+            alone = stretch[0] == last.scheduled_at
+            first = last if alone else schedule.interval(job.name, stretch[0])
+            yield first, stretch[-1], len(stretch)
+            stretch = []
+
+
+def _rewound(
+    store: Store, job: Job, proved: IntervalRecord, newest: Newest | None
+) -> Sequence[Write]:
+    """Work the store's newest completed interval again, under its own identity."""
+    record, version = read_interval(store, job.name, proved.scheduled_at)
+    if record is None:
+        # It is the last one of a recovered span, and has no record of its own yet.
+        record = replace(proved, span=1, until_at=None)
+    again = reopened(record, ACTOR)
+    key = instant_key(record.scheduled_at)
+    event: JsonObject = {
+        "type": "target_rewound",
+        "actor": ACTOR,
+        "rerun": again.rerun,
+        "target_has": newest.interval if newest is not None else None,
+    }
+    return [
+        Put(Kind.INTERVAL, job.name, key, again.to_json(), expect=version, tag=again.tag),
+        Append(Kind.EVENT, job.name, key, event),
+    ]
+
+
+def reopened(record: IntervalRecord, owner: str) -> IntervalRecord:
+    """The same interval to be worked from the start again, under the next rerun number.
+
+    What it had achieved is kept in `earlier`, to stand again should the rerun fail.
+    """
+    keeps = record.state is State.COMPLETED
+    return IntervalRecord(
+        id=record.id,
+        scheduled_at=record.scheduled_at,
+        state=State.UNFINISHED,
+        trigger=Trigger.RERUN,
+        rerun=record.rerun + 1,
+        runs=record.runs,
+        repair_owner=owner,
+        earlier=record.to_json() if keeps else record.earlier,
+    )
