@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..core.config import Config, Job
     from ..core.events import Report
-    from ..core.operations import Application
+    from ..core.operations.application import Application
     from ..core.ports import Store, Work
     from .environment import Environment
     from .options import Call
@@ -23,7 +23,7 @@ def application(
     call: Call, report: Callable[[Report], None], reached: Callable[[str], None]
 ) -> Application:
     """Everything an operation needs. Raises what reading the configuration raises."""
-    from ..core.operations import Application
+    from ..core.operations.application import Application
     from ..core.ports import Runtime
     from .configuration import load
 

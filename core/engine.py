@@ -32,18 +32,16 @@ from typing import TYPE_CHECKING
 
 from .errors import (
     FencedOut,
-    FenceIsHigher,
     LeaseLapsed,
     OldOverNew,
     ReconcileError,
     StoreBusy,
     StoreUnreachable,
     StoreUnusable,
-    TargetLocked,
-    TwoStores,
     WriteConflict,
 )
 from .events import Progress, Stopping
+from .fencing import raise_fence
 from .journal import Journal
 from .model import Ending, Outcome, Unproved
 
@@ -53,12 +51,9 @@ if TYPE_CHECKING:
     from .events import IntervalReport, Report
     from .journal import Assignment
     from .leasing import LeaseKeeper
-    from .model import Fence, FenceRow, Interval, JsonObject
+    from .model import Fence, Interval, JsonObject
     from .ports import Reader, Runtime, Store, Work
     from .records import IntervalRecord
-
-FENCE_ROUNDS = 3
-"""So often a grant is raised above a target's floor before two stores are suspected."""
 
 
 class Order:
@@ -179,7 +174,9 @@ class Engine:
 
     def _fence_and_work(self) -> IntervalReport:
         if not self._task.dry_run:
-            self._raise_fence()
+            raise_fence(
+                self._keeper, self._work, self._store_id, self._task.interval.key, self._runtime
+            )
             self._runtime.reached("fence_raised")
             self._runtime.report(self._journal.open_run())
             self._runtime.reached("run_opened")
@@ -205,40 +202,6 @@ class Engine:
         report = self._journal.completed(proof, obsolete)
         self._runtime.reached("interval_completed")
         return report
-
-    def _raise_fence(self) -> FenceRow | None:
-        """Raise the target's fence, above whatever floor it has.
-
-        A row that is not lower means either that this holder was fenced out, which the
-        store knows, or that the store went back behind the target.
-        """
-        floors: list[FenceRow] = []
-        while len(floors) < FENCE_ROUNDS:
-            self._keeper.progressed()
-            try:
-                return self._work.raise_fence(self._keeper.fence, self._store_id)
-            except FenceIsHigher as higher:
-                floors.append(higher.row)
-                self._keeper.regrant(self._task.interval.key, above=higher.row.generation)
-            except TargetLocked:
-                if not self._end_blocker():
-                    raise
-        other = floors[-1]
-        raise TwoStores(
-            f"two stores write to the target of {self._task.job.name}:"
-            f" this one is {self._store_id}, the other {other.store_id},"
-            f" at generation {other.generation}",
-            hint="let only one of them run this job; find the host that uses the other store",
-        )
-
-    def _end_blocker(self) -> bool:
-        """End the expired holder that was stopped inside a transaction of the target; False
-        where the lock is somebody else's, or the holder cannot be verified from here."""
-        before = self._keeper.previous
-        if before is None or before.released or not self._runtime.host.kill(before.holder):
-            return False
-        self._runtime.reached("blocker_ended")
-        return True
 
     def _asked_to_stop(self) -> Stop | None:
         signal = self._runtime.stop.reason

@@ -142,4 +142,24 @@ class RunReport:
     slowest_seconds: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ActReport:
+    """What `skip` or `stop` achieved. `done` False: the holder did not answer in time.
+
+    `state` and `reason` are the interval's now; `lease` the holder's that was asked.
+    """
+
+    job: str
+    interval: str | None
+    at: datetime
+    done: bool
+    state: str | None = None
+    reason: str | None = None
+    lease: Lease | None = None
+    ranges_done: int = 0
+    ranges_total: int | None = None
+    forced: bool = False
+    generation: int | None = None
+
+
 Report: TypeAlias = "Started | Progress | Stopping | IntervalReport"

@@ -168,9 +168,21 @@ class LeaseKeeper:
             if not (self._terms.detect_dead and self._runtime.host.is_dead(other.holder)):
                 raise
             lease = self._grant(interval, replaces=other.fence.run, overlap=overlap)
+        self._begin()
+        return lease
+
+    def take_over(self, other: Lease) -> Lease:
+        """Take the next generation from a holder that is to be fenced out, live or not.
+
+        Raises `LeaseBusy` when that grant is not the newest any more.
+        """
+        lease = self._grant(other.interval, replaces=other.fence.run)
+        self._begin()
+        return lease
+
+    def _begin(self) -> None:
         self._thread = Thread(target=self._keep, name="lease-renewal", daemon=True)
         self._thread.start()
-        return lease
 
     def _end_stopped_writer(self, error: StoreBusy) -> None:
         """Who holds the write lock for so long? The holder itself, if it was stopped inside a

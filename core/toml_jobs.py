@@ -14,10 +14,10 @@ from .config import (
     LeaseConfig,
 )
 from .errors import ConfigError
-from .trust import RENEWALS_PER_TTL
 from .schedule import Schedule
 from .toml_endpoints import Shared, read_source, read_target
 from .toml_values import show_duration
+from .trust import RENEWALS_PER_TTL
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -35,8 +35,8 @@ def resume(
     With --approve, the planned changes of that hash may pass the guard that stopped them,
     and no others. Exit status as that of run.
     """
-    from ...core.operations import ResumeRequest
-    from ...core.operations import resume as operation
+    from ...core.operations.application import ResumeRequest
+    from ...core.operations.by_hand import resume as operation
     from ..render.watch import watch
     from ..wiring import application
 

@@ -35,8 +35,8 @@ def run(
     77 access denied, 78 configuration, 80 fenced out, 124 out of time, 130 and 143
     interrupted.
     """
-    from ...core.operations import RunRequest
-    from ...core.operations import run as operation
+    from ...core.operations.application import RunRequest
+    from ...core.operations.trigger import run as operation
     from ..render.watch import watch
     from ..wiring import application
 

@@ -38,7 +38,7 @@ def status(
 
     A table into a pipe is tab-separated and uncut. Exit status 0 whatever is shown.
     """
-    from ...core.operations import status as operation
+    from ...core.operations.overview import status as operation
     from ..wiring import application
 
     if job is None and (number or since or state):

@@ -51,6 +51,21 @@ class RunRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ActRequest:
+    """`rerun`, `skip` or `stop`: an act by hand, signed. `interval` is not for `stop`.
+
+    `force` fences the holder out; `wait`: stay until the holder has stopped.
+    """
+
+    job: str
+    interval: str = ""
+    actor: str = ""
+    reason: str = ""
+    force: bool = False
+    wait: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ResumeRequest:
     """`reconcile resume`. No job: all that have something unfinished."""
 

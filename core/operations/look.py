@@ -27,7 +27,8 @@ PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A job at one instant of the store's clock. `changed`: its own record must be written."""
+    """A job at one instant of the store's clock. `changed`: its own record must be written;
+    `unsettled`: so many records were read to decide."""
 
     now: datetime
     job: JobRecord
@@ -35,25 +36,33 @@ class Look:
     changed: bool
     schedule: Schedule | None
     decision: Decision
+    unsettled: int
 
 
 def look(store: Store, job: Job, now: datetime, tried: Collection[str] = ()) -> Look:
     """Read a job's records and decide what is due."""
-    found = store.get(Kind.JOB, job.name, "")
-    before = JobRecord.from_json(found.value) if found is not None else None
+    stored = store.get(Kind.JOB, job.name, "")
+    before = JobRecord.from_json(stored.value) if stored is not None else None
     record = planning.seen(job, before, now)
     schedule = planning.schedule_of(record)
     floor = planning.floor(record, now)
-    decision = planning.decide(
-        job, schedule, floor, _records(store, job.name, floor), now, tried=tried
-    )
+    read = 0
+
+    def records() -> Iterator[tuple[IntervalRecord, int]]:
+        nonlocal read
+        for found in _records(store, job.name, floor):
+            read += 1
+            yield found
+
+    decision = planning.decide(job, schedule, floor, records(), now, tried=tried)
     return Look(
         now=now,
         job=record,
-        version=found.version if found is not None else ABSENT,
+        version=stored.version if stored is not None else ABSENT,
         changed=record != before,
         schedule=schedule,
         decision=decision,
+        unsettled=read,
     )
 
 
@@ -87,6 +96,19 @@ def read_interval(store: Store, job: str, instant: datetime) -> tuple[IntervalRe
     if found is None:
         return None, ABSENT
     return IntervalRecord.from_json(found.value), found.version
+
+
+def find_record(store: Store, job: str, instant: datetime) -> tuple[IntervalRecord | None, int]:
+    """As `read_interval`, or the span that stands for the instant among others."""
+    record, version = read_interval(store, job, instant)
+    if record is not None:
+        return record, version
+    before = store.scan(Kind.INTERVAL, job, before=instant_key(instant), limit=1, newest_first=True)
+    for found in before:
+        span = IntervalRecord.from_json(found.value)
+        if span.until_at is not None and span.until_at >= instant:
+            return span, found.version
+    return None, ABSENT
 
 
 def find_instant(store: Store, seen: Look, job: str, text: str) -> datetime:

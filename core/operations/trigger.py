@@ -31,6 +31,7 @@ from .look import (
     Look,
     due_again,
     find_instant,
+    find_record,
     look,
     new_record,
     read_interval,
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
 
 PREVIEW = 4
 """So many changes does a dry run show."""
+
+UNSETTLED = 100
+"""So many records are read at each knock before it is written down that they are settled."""
 
 GOING_ON = (Outcome.COMPLETED, Outcome.NEEDS_APPROVAL, Outcome.FAILED, Outcome.INCOMPLETE)
 """Outcomes of one interval after which a trigger may take another."""
@@ -82,7 +86,7 @@ def run(app: Application, request: RunRequest) -> RunReport:
                 f"{job.name} {request.interval} lies in the future",
                 hint=f"the newest interval is: reconcile run {job.name} --interval latest",
             )
-        record, _ = read_interval(store, job.name, instant)
+        record, _ = find_record(store, job.name, instant)
         if record is not None and record.state.is_final and not request.dry_run:
             report = report_of(job, record, visit.facts.now)
             return RunReport(job.name, report.outcome, visit.facts.now, [report])
@@ -126,7 +130,7 @@ class Visit:
             self.app.open_store,
             self.app.runtime,
             LeaseKey(self.job.name),
-            self._terms(),
+            self.terms(),
         )
         try:
             try:
@@ -140,7 +144,8 @@ class Visit:
         finally:
             keeper.abandon()
 
-    def _terms(self) -> Terms:
+    def terms(self) -> Terms:
+        """How the job wants its lease kept on this store."""
         lease = self.job.lease
         ttl = lease.ttl or self.facts.default_ttl or TTL_ONE_HOST
         return Terms(ttl, lease.progress_deadline, lease.detect_dead)
@@ -290,7 +295,7 @@ class Visit:
             writes.append(Put(Kind.INTERVAL, job, key, record.to_json(), expect, record.tag))
             event: JsonObject = {"type": "skipped", "reason": skip.reason, "span": skip.span}
             writes.append(Append(Kind.EVENT, job, key, event))
-        if seen.changed or writes:
+        if seen.changed or writes or seen.unsettled > UNSETTLED:
             record_of_job = replace(seen.job, settled_at=seen.decision.settled)
             expect = seen.version or ABSENT
             writes.append(Put(Kind.JOB, job, "", record_of_job.to_json(), expect))

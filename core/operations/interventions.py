@@ -1,0 +1,227 @@
+"""Acts by hand on one interval or on a running holder: `rerun`, `skip`, `stop`.
+
+Each is signed: who, when and why stand on the interval's own trail. None of them is ever
+needed after a crash.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from threading import Event
+from typing import TYPE_CHECKING
+
+from ..errors import LeaseBusy, OldOverNew, UsageError
+from ..events import ActReport
+from ..fencing import raise_fence
+from ..leasing import LeaseKeeper
+from ..model import ABSENT, Actor, Append, Ending, Kind, LeaseKey, Put, State, Trigger
+from ..records import OPEN, IntervalRecord, RunRecord, closed, given_up, to_text
+from .look import find_instant, find_record, look
+from .recovery import reopened
+from .trigger import Visit
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ..config import Job
+    from ..events import RunReport
+    from ..model import JsonObject, Lease, Write
+    from ..ports import Store
+    from .application import ActRequest, Application
+
+POLL_SECONDS = 0.25
+
+
+def rerun(app: Application, request: ActRequest) -> RunReport:
+    """Work a finished interval again, from its first range, under the same identity.
+
+    Raises `UsageError` for one that is not finished, `LeaseBusy` while it is worked, and
+    `OldOverNew` where it would undo newer truth.
+    """
+    job = app.job(request.job)
+    with closing(app.open_store()) as store:
+        visit = Visit(app=app, job=job, store=store, facts=store.facts(), trigger=Trigger.RERUN)
+        now = visit.facts.now
+        visit.actor = Actor(request.actor, request.reason, now)
+        instant, record, version = _named(store, job, request.interval, now)
+        _refuse_while_worked(store, record, job)
+        if record is None or not record.state.is_final:
+            raise UsageError(
+                f"{job.name} {request.interval} is not finished: there is nothing to rerun",
+                hint=f"finish it: reconcile resume {job.name} {request.interval}",
+            )
+        _refuse_old_over_new(app, job, instant, record)
+        again = reopened(record, request.actor)
+        event = _signed("rerun", request, rerun=again.rerun, was=record.state.value)
+        store.note(_writes(job, again, version, event))
+        visit.only = [instant]
+        return visit.run()
+
+
+def skip(app: Application, request: ActRequest) -> ActReport:
+    """Give an interval up: skipped, or failed where something was already applied.
+
+    Raises `UsageError` for one that is finished, `LeaseBusy` while it is worked.
+    """
+    job = app.job(request.job)
+    with closing(app.open_store()) as store:
+        now = store.facts().now
+        instant, record, version = _named(store, job, request.interval, now)
+        _refuse_while_worked(store, record, job)
+        if record is None:
+            seen = look(store, job, now)
+            assert seen.schedule is not None, "an instant was found on the schedule"
+            record = IntervalRecord(
+                id=seen.schedule.interval(job.name, instant).id, scheduled_at=instant
+            )
+        elif record.state.is_final:
+            raise UsageError(
+                f"{job.name} {record.id} is {record.state}: there is nothing to skip",
+                hint=f"see how it stands: reconcile status {job.name} {record.id}",
+            )
+        record = replace(record, repair_owner=request.actor, waiting=None, approval=None)
+        if record.grant or record.revoke or record.update or record.earlier:
+            record = given_up(record, "cancelled")
+        else:
+            record = replace(record, state=State.SKIPPED, reason="operator")
+        event = _signed("skipped", request, state=record.state.value, why=record.reason)
+        store.note(_writes(job, record, version, event))
+        return ActReport(job.name, record.id, now, True, record.state.value, record.reason)
+
+
+def stop(app: Application, request: ActRequest) -> ActReport:
+    """Ask the holder, on any host, to stop at its next checkpoint; or fence it out.
+
+    Without `force` the holder sees the request at its next renewal. With it, the holder's
+    next write, to the store or to a fencing target, is refused, whatever it does.
+    """
+    job = app.job(request.job)
+    with closing(app.open_store()) as store:
+        now = store.facts().now
+        lease = store.lease(LeaseKey(job.name))
+        if lease is None or lease.released or not (lease.live or request.force):
+            return ActReport(job.name, None, now, True)
+        event = _signed("stop_asked", request, force=request.force or None)
+        if request.force:
+            return _fence_out(app, store, job, lease, event)
+        asked: JsonObject = {
+            "actor": request.actor,
+            "reason": request.reason,
+            "at": to_text(now),
+        }
+        if store.ask_stop(lease.fence.key, lease.fence.generation, asked):
+            store.note([Append(Kind.EVENT, job.name, lease.interval, event)])
+        done = request.wait and _wait_for_end(app, store, lease)
+        return _stop_report(store, job, lease, now, done=done)
+
+
+def _fence_out(
+    app: Application, store: Store, job: Job, lease: Lease, event: JsonObject
+) -> ActReport:
+    """Take the next generation, raise the target's fence, close the old run, release."""
+    visit = Visit(app=app, job=job, store=store, facts=store.facts(), trigger=Trigger.MANUAL)
+    keeper = LeaseKeeper(store, app.open_store, app.runtime, lease.fence.key, visit.terms())
+    work = app.build_work(job)
+    try:
+        keeper.take_over(lease)
+        raise_fence(keeper, work, visit.facts.id, lease.interval, app.runtime)
+        now = keeper.now()
+        writes: list[Write] = [Append(Kind.EVENT, job.name, lease.interval, event)]
+        for found in store.scan(Kind.RUN, job.name, tag=OPEN):
+            run = closed(RunRecord.from_json(found.value), Ending.FENCED_OUT, now, "stop --force")
+            writes.append(Put(Kind.RUN, job.name, found.key, run.to_json(), tag=run.tag))
+        keeper.commit(writes)
+        generation = keeper.fence.generation
+        keeper.release(None)
+    finally:
+        work.close()
+        keeper.abandon()
+    report = _stop_report(store, job, lease, now, done=True)
+    return replace(report, forced=True, generation=generation)
+
+
+def _wait_for_end(app: Application, store: Store, lease: Lease) -> bool:
+    """Whether the holder let go within one TTL."""
+    clock = app.runtime.clock
+    until = clock.boot() + lease.ttl.total_seconds()
+    never = Event()
+    while clock.boot() < until and app.runtime.stop.reason is None:
+        newest = store.lease(lease.fence.key)
+        if newest is None or newest.fence != lease.fence or not newest.live:
+            return True
+        clock.wait(POLL_SECONDS, never)
+    return False
+
+
+def _stop_report(store: Store, job: Job, lease: Lease, now: datetime, *, done: bool) -> ActReport:
+    found = store.get(Kind.INTERVAL, job.name, lease.interval)
+    record = IntervalRecord.from_json(found.value) if found is not None else None
+    return ActReport(
+        job=job.name,
+        interval=record.id if record is not None else lease.interval,
+        at=now,
+        done=done,
+        state=record.state.value if record is not None else None,
+        lease=lease,
+        ranges_done=record.ranges_done if record is not None else 0,
+        ranges_total=record.ranges_total if record is not None else None,
+    )
+
+
+def _named(
+    store: Store, job: Job, text: str, now: datetime
+) -> tuple[datetime, IntervalRecord | None, int]:
+    seen = look(store, job, now)
+    instant = find_instant(store, seen, job.name, text)
+    if instant > now:
+        raise UsageError(
+            f"{job.name} {text} lies in the future",
+            hint=f"see what there is: reconcile status {job.name}",
+        )
+    record, version = find_record(store, job.name, instant)
+    if record is not None and record.span > 1:
+        raise UsageError(
+            f"{job.name} {text} is one of {record.span} intervals that are"
+            f" {record.state} ({record.reason}) as one",
+            hint=f"see the span: reconcile status {job.name} {record.id}",
+        )
+    return instant, record, version
+
+
+def _refuse_while_worked(store: Store, record: IntervalRecord | None, job: Job) -> None:
+    lease = store.lease(LeaseKey(job.name))
+    if lease is None or not lease.live or record is None:
+        return
+    if lease.interval == record.interval(job.name).key:
+        raise LeaseBusy(lease)
+
+
+def _refuse_old_over_new(
+    app: Application, job: Job, instant: datetime, record: IntervalRecord
+) -> None:
+    work = app.build_work(job)
+    try:
+        row = work.floor(LeaseKey(job.name)) if work.fenced and job.work.dated else None
+    finally:
+        work.close()
+    if row is not None and row.newest is not None and row.newest.scheduled_at > instant:
+        raise OldOverNew(
+            f"{job.name} {record.id} is older than {row.newest.interval}, which the target has"
+            " completed: it would undo newer truth",
+            hint=f"mend the target by the newest: reconcile rerun {job.name} {row.newest.interval}",
+        )
+
+
+def _signed(type_: str, request: ActRequest, **facts: object) -> JsonObject:
+    value = {"type": type_, "actor": request.actor, "reason": request.reason, **facts}
+    return {k: v for k, v in value.items() if v is not None}  # type: ignore[misc]
+
+
+def _writes(job: Job, record: IntervalRecord, version: int, event: JsonObject) -> list[Write]:
+    key = record.interval(job.name).key
+    expect = version or ABSENT
+    return [
+        Put(Kind.INTERVAL, job.name, key, record.to_json(), expect=expect, tag=record.tag),
+        Append(Kind.EVENT, job.name, key, event),
+    ]
