@@ -5,7 +5,7 @@ together with everything that says how they are read. So a changed file, and a c
 setting, make a new plan; a copy, a `touch` or another modification time does not. Packing
 the same rows again with gzip does. Hashing costs about a fiftieth of reading.
 
-Rows must come in order of account, by code point (the order of ``LC_ALL=C sort``) or, where
+Rows must come in order of account, by code point (what ``LC_ALL=C sort`` does) or, where
 the target's account is an integer, by value. They are checked while they are read.
 
 A page says where it begins (`Page.resume`): byte offset in the unpacked file, line, and
@@ -16,6 +16,7 @@ first row.
 from __future__ import annotations
 
 from operator import itemgetter, le
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..canonical import Unconvertible, reader
@@ -75,7 +76,7 @@ class CsvReading:
         """Raises `SourceUnusable` where the header lacks a column."""
         self._file = file
         self._dialect = dialect
-        self._rows = _Rows(_header(file, dialect), config, schema, file.path)
+        self._rows = _Rows(_header(file, dialect), config, schema, file)
         self.fingerprint = _fingerprint(file, config, schema) if dated else ""
         self._identity = self.fingerprint or file.identity
 
@@ -125,13 +126,13 @@ class _Rows:
     """Records as canonical rows of the schema, in order."""
 
     def __init__(
-        self, header: Sequence[str], config: SourceConfig, schema: Schema, path: str
+        self, header: Sequence[str], config: SourceConfig, schema: Schema, file: SourceFile
     ) -> None:
         self._width = len(header)
         self._schema = schema
         names = [column.name for column in schema.columns]
         names[0] = config.account or names[0]
-        at = _positions(header, names, config, path)
+        at = _positions(header, names, config, file.path)
         picked = itemgetter(*at)
         whole: Any = tuple
         self._pick: Callable[[list[str]], Row] = (
@@ -144,6 +145,7 @@ class _Rows:
         self._readers = [reader(column.kind, config.null) for column in schema.columns]
         self._convert = any(self._readers)
         self._numeric = schema.account.kind is ColumnKind.INTEGER
+        self._sort = _how_to_sort(file, config.delimiter, at[0] + 1, numeric=self._numeric)
         self.sort_value = schema.sort_value
 
     def page(self, block: Block, last: _Last) -> tuple[Page, _Last]:
@@ -225,12 +227,19 @@ class _Rows:
         pairs += zip(order, accounts, strict=True)
         at = next(i for i in range(1, len(pairs)) if pairs[i - 1][0] > pairs[i][0])
         index = at - 1 if last.account else at
-        sort = "sort -n" if self._numeric else "LC_ALL=C sort"
         return block.unusable(
             block.line_of(index + skipped),
             f"account {pairs[at][1]!r} comes after {pairs[at - 1][1]!r}: the file is not in order",
-            hint=f"sort it by account: (head -n 1 FILE; tail -n +2 FILE | {sort}) > SORTED",
+            hint=f"sort it by account: {self._sort}",
         )
+
+
+def _how_to_sort(file: SourceFile, delimiter: str, field: int, *, numeric: bool) -> str:
+    """The command that sorts a file without quotes and keeps its header."""
+    path, target = quote(file.path), quote(file.path.removesuffix(".gz") + ".sorted")
+    order = f"sort -s{'n' if numeric else ''} -t {quote(delimiter)} -k {field},{field}"
+    read = "zcat" if file.gzip else "cat"
+    return f'{read} {path} | (IFS= read -r h; echo "$h"; LC_ALL=C {order}) > {target}'
 
 
 def _dialect(config: SourceConfig) -> Dialect:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.target import EVERYTHING, Bed, commit, grant, revoke, update
 
@@ -271,6 +271,8 @@ def test_what_sqlite_stores_in_odd_types_has_lines_too(make: MakeBed) -> None:
 
 
 @settings(max_examples=40)
+@example(["A", "B", "_", "a", "b"], "a")
+@example(["A", "B", "_", "a", "b"], "B")
 @given(st.lists(st.text(max_size=3), unique=True, max_size=12), st.text(max_size=2))
 def test_bounds_are_by_code_point_whatever_the_collation(
     tmp_path_factory: pytest.TempPathFactory, accounts: list[str], bound: str
