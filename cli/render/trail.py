@@ -71,7 +71,7 @@ def _facts(status: IntervalStatus, now: datetime, style: Style) -> list[tuple[st
         counts = {"grant": record.grant, "revoke": record.revoke, "update": record.update}
         rows.append(("changes", words.long_changes(counts)))
     if status.desired and status.observed:
-        rows.append(("proof", _proof(status.desired, status.observed, style)))
+        rows.append(_proof(status.desired, status.observed, style))
     return rows
 
 
@@ -85,13 +85,13 @@ def _deadline(at: datetime, record: IntervalRecord, now: datetime) -> str:
     return f"{words.moment(at)}, {to_go}"
 
 
-def _proof(desired: str, observed: str, style: Style) -> str:
-    rows = [text.split(":")[1] for text in (desired, observed)]
-    sign = "=" if desired == observed else "is not"
-    return (
-        f"{int(rows[0]):,} rows {sign} {int(rows[1]):,} rows, checksum"
-        f" {words.cut_sum(desired, style)} {sign} {words.cut_sum(observed, style)}"
-    )
+def _proof(desired: str, observed: str, style: Style) -> tuple[str, str]:
+    """That both sides agree, or how far apart they were when they were last compared."""
+    wanted, found = (int(text.split(":")[1]) for text in (desired, observed))
+    if desired != observed:
+        return "compared", f"{wanted:,} rows wanted, {found:,} found"
+    sums = f"{words.cut_sum(desired, style)} = {words.cut_sum(observed, style)}"
+    return "proof", f"{wanted:,} rows = {found:,} rows, checksum {sums}"
 
 
 _RUN_COLUMNS = (

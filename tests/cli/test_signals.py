@@ -34,7 +34,7 @@ def demo(tmp_path: Path) -> Path:
     config = tmp_path / "reconcile.toml"
     text = config.read_text()
     assert "range_size = 500" in text
-    config.write_text(text.replace("range_size = 500", "range_size = 5"))
+    config.write_text(text.replace("range_size = 500", "range_size = 20"))
     return tmp_path
 
 

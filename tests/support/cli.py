@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from reconcile.cli.environment import Environment
 from reconcile.cli.main import main
-from reconcile.core import operations
+from reconcile.core.operations import by_hand, overview, trigger
 
 from .fakes import Counting, FakeClock, FakeHost, NoSignal, holder
 
@@ -149,4 +149,5 @@ class Cli:
 
     def _replace(self, name: str, operation: Callable[..., Any]) -> None:
         self.configure()
-        self.monkeypatch.setattr(operations, name, operation)
+        module = {"run": trigger, "resume": by_hand, "status": overview}[name]
+        self.monkeypatch.setattr(module, name, operation)
