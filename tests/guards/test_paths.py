@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 # Spelled with a gap each, so that this file does not find itself.
-PRIVATE = re.compile("|".join(["/wor[k]/", "/tm[p]/v", "/hom[e]/", r"\.\./share[d]"]))
+PRIVATE = re.compile("|".join(["/wor[k]/", "/tm[p]/v", r"\.\./share[d]"]))
 
 
 def tracked(root: Path) -> list[Path]:
