@@ -3,66 +3,22 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import sqlite3
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
-from threading import Event
 
 import pytest
+from support.cli import Cli
 
 from reconcile.cli import demo
-from reconcile.cli.environment import Environment, Signals, SystemEntropy
-from reconcile.cli.host import LinuxHost
-from reconcile.cli.main import main
 from reconcile.core.errors import AccessDenied, TargetUnreachable, UsageError
 
 TODAY = date(2026, 11, 30)
-
-
-class Noon:
-    """A clock that stands at noon of `TODAY`."""
-
-    def now(self) -> datetime:
-        return datetime(2026, 11, 30, 12, tzinfo=UTC)
-
-    def boot(self) -> float:
-        return 1000.0
-
-    def wait(self, seconds: float, wake: Event) -> bool:
-        return wake.is_set()
-
-
-@dataclass
-class Shown:
-    code: int
-    data: str
-    words: str
-
-
-def called(folder: Path, *argv: str) -> Shown:
-    """`reconcile ARGV` in a folder, at noon of `TODAY`."""
-    out, err = io.StringIO(), io.StringIO()
-    env = Environment(
-        stdin=io.StringIO(),
-        stdout=out,
-        stderr=err,
-        environ={},
-        cwd=folder,
-        clock=Noon(),
-        entropy=SystemEntropy(),
-        host=LinuxHost(SystemEntropy().token, lambda error: None),
-        stop=Signals(),
-        login="alice",
-        state_folder=folder / "state",
-    )
-    code = main(argv, env)
-    return Shown(code, out.getvalue(), err.getvalue())
+"""The day of the shared fake clock."""
 
 
 def source_of(folder: Path) -> dict[tuple[str, str], str]:
@@ -86,12 +42,12 @@ def open_umask() -> Iterator[None]:
     os.umask(before)
 
 
-def test_the_demo_says_what_it_wrote_and_what_to_type_next(tmp_path: Path) -> None:
-    shown = called(tmp_path, "init", "--demo")
-    assert shown == Shown(
-        code=0,
-        data="",
-        words="""\
+def test_the_demo_says_what_it_wrote_and_what_to_type_next(cli: Cli, tmp_path: Path) -> None:
+    shown = cli("init", "--demo")
+    assert (shown.code, shown.data) == (0, "")
+    assert (
+        shown.words
+        == """\
   reconcile.toml   one job, entitlements: nightly at 00:00 UTC, the first is due now
   export.csv       what accounts should have: 6,020 rows, 2,400 accounts
   app.db           what they have now: table entitlements, 5,871 rows
@@ -100,7 +56,7 @@ Next:
   reconcile run entitlements --dry-run   see what would change
   reconcile run entitlements             change it
   reconcile status                       see what happened
-""",
+"""
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "app.db",
@@ -109,8 +65,8 @@ Next:
     ]
 
 
-def test_the_demo_differs_by_212_grants_63_revokes_and_9_updates(tmp_path: Path) -> None:
-    called(tmp_path, "init", "--demo")
+def test_the_demo_differs_by_212_grants_63_revokes_and_9_updates(cli: Cli, tmp_path: Path) -> None:
+    cli("init", "--demo")
     wanted, found = source_of(tmp_path), target_of(tmp_path)
     assert (len(wanted), len(found)) == (6020, 5871)
     assert len({account for account, _ in wanted}) == 2400
@@ -119,8 +75,8 @@ def test_the_demo_differs_by_212_grants_63_revokes_and_9_updates(tmp_path: Path)
     assert sum(wanted[key] != found[key] for key in wanted.keys() & found.keys()) == 9
 
 
-def test_the_first_changes_of_the_demo_are_those_of_the_manual(tmp_path: Path) -> None:
-    called(tmp_path, "init", "--demo")
+def test_the_first_changes_of_the_demo_are_those_of_the_manual(cli: Cli, tmp_path: Path) -> None:
+    cli("init", "--demo")
     wanted, found = source_of(tmp_path), target_of(tmp_path)
     keys = sorted(key for key in wanted | found if wanted.get(key) != found.get(key))
     assert [(*key, found.get(key), wanted.get(key)) for key in keys[:4]] == [
@@ -131,24 +87,26 @@ def test_the_first_changes_of_the_demo_are_those_of_the_manual(tmp_path: Path) -
     ]
 
 
-def test_the_source_of_the_demo_is_sorted_and_ends_with_a_line_end(tmp_path: Path) -> None:
-    called(tmp_path, "init", "--demo")
+def test_the_source_of_the_demo_is_sorted_and_ends_with_a_line_end(
+    cli: Cli, tmp_path: Path
+) -> None:
+    cli("init", "--demo")
     lines = (tmp_path / "export.csv").read_bytes().splitlines(keepends=True)
     assert lines[1:] == sorted(lines[1:])
     assert all(line.endswith(b"\n") for line in lines)
 
 
-def test_the_demo_is_the_same_every_time(tmp_path: Path) -> None:
+def test_the_demo_is_the_same_every_time(cli: Cli, tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     for folder in (first, second):
         folder.mkdir()
-        called(folder, "init", "--demo")
+        cli("-c", f"{folder}/reconcile.toml", "init", "--demo")
     assert (first / "export.csv").read_bytes() == (second / "export.csv").read_bytes()
     assert target_of(first) == target_of(second)
 
 
-def test_the_first_night_of_the_demo_begins_at_the_last_midnight(tmp_path: Path) -> None:
-    called(tmp_path, "init", "--demo")
+def test_the_first_night_of_the_demo_begins_at_the_last_midnight(cli: Cli, tmp_path: Path) -> None:
+    cli("init", "--demo")
     job = tomllib.loads((tmp_path / "reconcile.toml").read_text())["jobs"]["entitlements"]
     assert job["schedule"] == "0 0 * * *"
     assert job["start"] == TODAY
@@ -156,9 +114,10 @@ def test_the_first_night_of_the_demo_begins_at_the_last_midnight(tmp_path: Path)
 
 
 def test_a_plain_configuration_has_no_job_until_its_example_is_uncommented(
+    cli: Cli,
     tmp_path: Path,
 ) -> None:
-    shown = called(tmp_path, "init")
+    shown = cli("init")
     assert shown.code == 0
     text = (tmp_path / "reconcile.toml").read_text()
     assert tomllib.loads(text) == {}
@@ -170,49 +129,51 @@ def test_a_plain_configuration_has_no_job_until_its_example_is_uncommented(
 
 
 @pytest.mark.parametrize("name", ["reconcile.toml", "export.csv", "app.db"])
-def test_the_demo_never_overwrites(tmp_path: Path, name: str) -> None:
+def test_the_demo_never_overwrites(cli: Cli, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
-    shown = called(tmp_path, "init", "--demo")
+    shown = cli("init", "--demo")
     assert shown.code == 2
     assert f"{name} exists; init never overwrites" in shown.words
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "mine"
 
 
-def test_init_never_overwrites(tmp_path: Path) -> None:
+def test_init_never_overwrites(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "reconcile.toml").write_text("mine")
-    shown = called(tmp_path, "init")
+    shown = cli("init")
     assert shown.code == 2
     assert shown.words.startswith(f"reconcile: {tmp_path}/reconcile.toml exists")
     assert (tmp_path / "reconcile.toml").read_text() == "mine"
 
 
-def test_a_dangling_link_is_not_written_through(tmp_path: Path) -> None:
+def test_a_dangling_link_is_not_written_through(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "reconcile.toml").symlink_to(tmp_path / "elsewhere")
-    assert called(tmp_path, "init").code == 2
-    assert called(tmp_path, "init", "--demo").code == 2
+    assert cli("init").code == 2
+    assert cli("init", "--demo").code == 2
     assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_nobody_else_may_write_what_init_writes(tmp_path: Path) -> None:
-    called(tmp_path, "init", "--demo")
+def test_nobody_else_may_write_what_init_writes(cli: Cli, tmp_path: Path) -> None:
+    cli("init", "--demo")
     modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert modes == {0o644}
 
 
-def test_init_writes_where_config_says_and_names_it_in_what_comes_next(tmp_path: Path) -> None:
+def test_init_writes_where_config_says_and_names_it_in_what_comes_next(
+    cli: Cli, tmp_path: Path
+) -> None:
     (tmp_path / "a b").mkdir()
-    shown = called(tmp_path, "--config", "a b/jobs.toml", "init", "--demo")
+    shown = cli("--config", "a b/jobs.toml", "init", "--demo")
     assert shown.code == 0
     assert f"  reconcile -c '{tmp_path}/a b/jobs.toml' run entitlements --dry-run " in shown.words
     assert (tmp_path / "a b" / "export.csv").exists()
 
 
-def test_quiet_is_silent_and_json_names_the_files(tmp_path: Path) -> None:
-    (tmp_path / "quiet").mkdir()
-    assert called(tmp_path / "quiet", "-q", "init") == Shown(0, "", "")
-    shown = called(tmp_path, "init", "--demo", "--json")
+def test_quiet_is_silent_and_json_names_the_files(cli: Cli, tmp_path: Path) -> None:
+    silent = cli("-q", "-c", "other.toml", "init")
+    assert (silent.code, silent.data, silent.words) == (0, "", "")
+    shown = cli("init", "--demo", "--json")
     assert shown.words == ""
     assert json.loads(shown.data) == {
         "schema": 1,
@@ -220,8 +181,8 @@ def test_quiet_is_silent_and_json_names_the_files(tmp_path: Path) -> None:
     }
 
 
-def test_a_folder_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -> None:
-    shown = called(tmp_path / "nowhere", "init")
+def test_a_folder_that_is_not_there_is_an_error_with_a_hint(cli: Cli, tmp_path: Path) -> None:
+    shown = cli("-c", "nowhere/reconcile.toml", "init")
     assert shown.code == 69
     assert "cannot be written: No such file or directory" in shown.words
     assert "choose another folder" in shown.words
