@@ -20,6 +20,9 @@ COMMANDS = {
     "run": ("run", "Do what is due; what cron and timers call."),
     "resume": ("resume", "Finish unfinished intervals, or approve a plan."),
     "status": ("status", "Show jobs, intervals and runs."),
+    "rerun": ("acts", "Work a finished interval again."),
+    "skip": ("acts", "Give an interval up."),
+    "stop": ("acts", "Ask the holder to stop, or fence it out."),
     "init": ("init", "Write a configuration, or a ready demo."),
 }
 """Name of each command, its module in `commands` (which has a function of the name), and

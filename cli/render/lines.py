@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ...core.model import Outcome
 from . import words
-from .outcomes import GUARDS, approve_command, attempt, guard_limit
+from .guards import GUARDS, approve_command, guard_limit
+from .outcomes import attempt
 
 if TYPE_CHECKING:
     from ...core.events import IntervalReport, RunReport, Started

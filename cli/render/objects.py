@@ -16,7 +16,7 @@ from .words import rfc3339
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...core.events import DryRun, IntervalReport, RunReport
+    from ...core.events import ActReport, DryRun, IntervalReport, RunReport
     from ...core.model import Lease
     from ...core.records import GuardReport
 
@@ -87,6 +87,22 @@ def interval(report: IntervalReport) -> dict[str, Any]:
     if report.newer is not None:
         value["newer"] = lease(report.newer)
     return value
+
+
+def act(report: ActReport, code: int) -> dict[str, Any]:
+    """What `skip` or `stop` achieved."""
+    return {
+        "job": report.job,
+        "interval": report.interval,
+        "exit": code,
+        "done": report.done,
+        "state": report.state,
+        "reason": report.reason,
+        "forced": report.forced,
+        "generation": report.generation,
+        "ranges": {"done": report.ranges_done, "total": report.ranges_total},
+        "lease": None if report.lease is None else lease(report.lease, report.interval),
+    }
 
 
 def guard(report: GuardReport) -> dict[str, Any]:

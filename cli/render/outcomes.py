@@ -11,21 +11,12 @@ from typing import TYPE_CHECKING
 
 from ...core.model import Outcome
 from . import words
+from .guards import GUARDS, approve_command, guard_facts, planned
 
 if TYPE_CHECKING:
     from ...core.errors import ReconcileError
     from ...core.events import DryRun, IntervalReport, RunReport, Started
-    from ...core.records import GuardReport
     from .words import Style
-
-GUARDS = {
-    "max_revoke": "too many revokes",
-    "max_update": "too many updates",
-    "empty_source": "the source is empty",
-    "min_rows": "the source has too few rows",
-    "must_contain": "the source lacks accounts that it must contain",
-}
-"""What a guard found, in words. One that is not named here shows its name."""
 
 _NARROWEST = 40
 
@@ -173,64 +164,19 @@ def _needs_approval(report: IntervalReport, style: Style) -> Told:
         return told
     if report.refused_hash:
         told.rest = ": not the changes that were approved"
-        rows = [("approved", report.refused_hash), ("planned", f"{_planned(guard)}, {guard.hash}")]
+        rows = [("approved", report.refused_hash), ("planned", f"{planned(guard)}, {guard.hash}")]
     else:
         told.rest = f": {GUARDS.get(guard.guard, guard.guard)}. {nothing}"
         rows = guard_facts(guard)
     told.facts(rows, style.width)
     told.details.append("")
     told.command("Approve", approve_command(report.job, report.interval, guard.hash, style))
+    told.command("Refuse", f"{style.program} skip {report.job} {report.interval}")
     told.prose(
         "Until then no trigger tries this interval again; the next is judged on its own.",
         style.width,
     )
     return told
-
-
-def approve_command(job: str, interval_id: str, plan_hash: str, style: Style) -> str:
-    """The command that approves exactly this plan; it asks why, where it has no `-m`."""
-    return f"{style.program} resume {job} {interval_id} --approve {plan_hash}"
-
-
-def _planned(guard: GuardReport) -> str:
-    share = f" ({words.percent(guard.revoke, guard.base)})" if guard.base else ""
-    return (
-        f"{words.count(guard.grant, 'grant')}, {words.count(guard.revoke, 'revoke')}{share},"
-        f" {words.count(guard.update, 'update')}"
-    )
-
-
-def guard_facts(guard: GuardReport) -> list[tuple[str, str]]:
-    """What somebody needs to know to approve a plan or to refuse it."""
-    rows = [("guard", guard_limit(guard)), ("planned", _planned(guard))]
-    if guard.losing_accounts:
-        losing = f"{words.number(guard.losing_accounts)} would lose everything they have"
-        if guard.losing_accounts == 1:
-            losing = "1 would lose everything it has"
-        if guard.losing_accounts <= len(guard.losing_names):
-            losing += f": {', '.join(guard.losing_names)}"
-        if guard.revokes_elsewhere:
-            verb = "is" if guard.revokes_elsewhere == 1 else "are"
-            losing += f"; {words.count(guard.revokes_elsewhere, 'revoke')} {verb} elsewhere"
-        rows.append(("accounts", losing))
-    if guard.most_revoked:
-        most = ", ".join(f"{name} {words.number(n)}" for name, n in guard.most_revoked)
-        rows.append(("most", most))
-    last = "" if guard.last_rows is None else f", last time {words.number(guard.last_rows)}"
-    rows.append(("source", f"{guard.source}: {words.count(guard.source_rows, 'row')}{last}"))
-    return rows
-
-
-def guard_limit(guard: GuardReport) -> str:
-    """`max_revoke = 10%: 17,555 of the 175,554 rows in the target`; numbers are as they are."""
-    if guard.guard not in {"max_revoke", "max_update"}:
-        limit = f" = {guard.limit:,.0f}" if guard.limit else ""
-        return f"{guard.guard}{limit}; {words.count(guard.base, 'row')} in the target"
-    share = f"{guard.limit * 100:g}%"
-    allowed = words.number(int(guard.limit * guard.base))
-    return (
-        f"{guard.guard} = {share}: {allowed} of the {words.count(guard.base, 'row')} in the target"
-    )
 
 
 def _fenced_out(report: IntervalReport, style: Style) -> Told:
@@ -360,6 +306,7 @@ def _busy(report: RunReport, style: Style) -> Told:
         )
     told.facts(rows, style.width)
     told.command("Watch it", f"{style.program} status {report.job}")
+    told.command("Stop it", f'{style.program} stop {report.job} -m "why"')
     return told
 
 

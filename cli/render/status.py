@@ -11,6 +11,7 @@ from ...core.model import State
 from ...core.toml_values import show_duration
 from . import words
 from .outcomes import wrapped
+from .reasons import reason_text
 from .tables import Column, Row, aligned, tabbed
 
 if TYPE_CHECKING:
@@ -23,23 +24,6 @@ if TYPE_CHECKING:
 
 SIGNS_SHOWN = 14
 _LATE_SECONDS = 3600
-_SKIPPED = {
-    "catch_up_window": "too old to be caught up",
-    "superseded": "a newer interval took its place",
-    "paused": "the job was paused",
-    "operator": "skipped by hand",
-    "dst_gap": "the clock went past it",
-    "attempts": "no attempt is left",
-    "overtaken": "the target has completed a newer interval",
-    "cancelled": "refused by hand",
-    "recovered": "its record was lost with a store",
-}
-
-
-def reason_text(reason: str) -> str:
-    """Why an interval was skipped or failed, in words."""
-    return _SKIPPED.get(reason, reason)
-
 
 # --- all jobs
 

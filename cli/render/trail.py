@@ -8,7 +8,8 @@ from ...core.model import State
 from ...core.records import from_text
 from . import words
 from .outcomes import wrapped
-from .status import command_line, reason_text
+from .reasons import reason_text
+from .status import command_line
 from .tables import Column, Row, aligned, tabbed
 
 if TYPE_CHECKING:
@@ -230,12 +231,11 @@ def _guard(value: JsonObject) -> str:
 
 
 def _approved(value: JsonObject) -> str:
-    return f'{value.get("actor")} approved {value.get("hash")}: "{value.get("reason")}"'
+    return f"{value.get('actor')} approved {value.get('hash')}{_quoted(value)}"
 
 
 def _reopened(value: JsonObject) -> str:
-    why = f': "{value["reason"]}"' if value.get("reason") else ""
-    return f"{value.get('actor')} reopened it, failed before ({value.get('was')}){why}"
+    return f"{value.get('actor')} reopened it, failed before ({value.get('was')}){_quoted(value)}"
 
 
 def _completed(value: JsonObject) -> str:
@@ -254,7 +254,41 @@ def _failed(value: JsonObject) -> str:
 
 
 def _skipped(value: JsonObject) -> str:
-    return f"skipped: {reason_text(str(value.get('reason')))}"
+    if not value.get("actor"):
+        return f"skipped: {reason_text(str(value.get('reason')))}"
+    gave_up = f"{value['actor']} gave it up, {value.get('state')}"
+    return f"{gave_up} ({value.get('why')}){_quoted(value)}"
+
+
+def _rerun(value: JsonObject) -> str:
+    return (
+        f"{value.get('actor')} reran it as r{value.get('rerun')}, it was {value.get('was')}"
+        f"{_quoted(value)}"
+    )
+
+
+def _stop_asked(value: JsonObject) -> str:
+    asked = "fenced the holder out" if value.get("force") else "asked the holder to stop"
+    return f"{value.get('actor')} {asked}{_quoted(value)}"
+
+
+def _recovered(value: JsonObject) -> str:
+    return (
+        f"its record was lost with a store; the target has completed {value.get('newest')},"
+        f" so {value.get('span')} intervals up to it count as completed"
+    )
+
+
+def _target_rewound(value: JsonObject) -> str:
+    has = value.get("target_has")
+    has = f"it has {has} as its newest" if has else "it has completed nothing"
+    return (
+        f"the target went back behind the store: {has}; to be done again as r{value.get('rerun')}"
+    )
+
+
+def _quoted(value: JsonObject) -> str:
+    return f': "{value["reason"]}"' if value.get("reason") else ""
 
 
 _EVENTS = {
@@ -268,6 +302,10 @@ _EVENTS = {
     "run_ended": _run_ended,
     "failed": _failed,
     "skipped": _skipped,
+    "rerun": _rerun,
+    "stop_asked": _stop_asked,
+    "recovered": _recovered,
+    "target_rewound": _target_rewound,
 }
 
 

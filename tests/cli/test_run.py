@@ -192,6 +192,7 @@ entitlements 2026-11-29  needs approval: too many revokes. Nothing was changed.
   source    exports/2026-11-29.csv: 170,964 rows, last time 175,554
 
   Approve: reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3
+  Refuse: reconcile skip entitlements 2026-11-29
   Until then no trigger tries this interval again; the next is judged on its
   own.
 """,
@@ -204,6 +205,7 @@ entitlements 2026-11-29  needs approval: not the changes that were approved
   planned   15,302 grants, 19,892 revokes (11.3%), 7 updates, 4e1f9c2ab0d3
 
   Approve: reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3
+  Refuse: reconcile skip entitlements 2026-11-29
   Until then no trigger tries this interval again; the next is judged on its
   own.
 """,
@@ -287,6 +289,7 @@ entitlements  busy: 2026-11-29 is being worked
   progress  range 31 of ~69, last 2s ago; usually done in 11m, at most 39m
   waiting   2026-11-30, 11m late; it is taken up next, nothing is lost
   Watch it: reconcile status entitlements
+  Stop it: reconcile stop entitlements -m "why"
 """
     )
 
