@@ -1,9 +1,8 @@
 """What the core needs from outside, as Protocols. The consumer owns the interface.
 
 Boundaries: `Store` holds no domain rule (a lease, fenced conditional batches, ordered
-scans, a bucket: one transaction or one script each). `Target` keeps its own fence, so
-that a holder the store has given up cannot write there either. The engine knows `Work`
-and never accounts.
+scans, a bucket: one transaction or one script each). The engine knows `Work` and never
+accounts; the Protocols of sources and targets are in `core/endpoints.py`.
 """
 
 from __future__ import annotations
@@ -12,23 +11,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime, timedelta
     from threading import Event
 
-    from .checksum import Checksum
     from .events import DryRun, Report
     from .model import (
         Fence,
         FenceRow,
         Holder,
         Interval,
-        Json,
         JsonObject,
         Kind,
         Lease,
         LeaseKey,
-        PlanId,
         Proof,
         Rate,
         Record,
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
         Write,
     )
     from .records import GuardReport, IntervalRecord
-    from .rows import Action, Change, KeySpan, Page, RangeChanges, Schema
 
 
 # --- this process and its host
@@ -244,112 +239,6 @@ class Reader(Protocol):
         ...
 
 
-# --- sources and targets of entitlements
-
-
-class Source(Protocol):
-    """Where the truth about entitlements comes from."""
-
-    dated: bool
-    """Whether it tells the truth of an interval rather than that of now."""
-
-    def describe(self, interval: Interval | None) -> str:
-        """For people: type and path or address, secrets masked."""
-        ...
-
-    def open(self, interval: Interval, schema: Schema) -> Reading:
-        """Begin to read. Raises `SourceUnreachable`, `SourceUnusable`, `AccessDenied`."""
-        ...
-
-
-class Reading(Protocol):
-    """A source opened for one interval."""
-
-    fingerprint: str
-    """Says whether the same truth is read again; a plan holds for one fingerprint. A live
-    source's is empty."""
-
-    def pages(self, after: str | None = None, resume: Json = None) -> Iterator[Page]:
-        """Pages in account order, from the first account above `after` on. `resume` is what
-        an earlier page of the same fingerprint said; rows at or below `after` may still come.
-
-        Raises `SourceUnusable` or `SourceUnreachable` where it is cut short, so that the end
-        of the iteration means that the source is complete.
-        """
-        ...
-
-    def close(self) -> None:
-        """Free what reading holds."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """A range as its transaction left it: its checksum re-read, and changes by kind."""
-
-    checksum: Checksum
-    changes: Mapping[Action, int]
-
-
-class Target(Protocol):
-    """Where entitlements are. It checks the fence itself where `fenced` is true."""
-
-    fenced: bool
-
-    def describe(self) -> str:
-        """For people: type, address and table, secrets masked."""
-        ...
-
-    def schema(self) -> Schema:
-        """The compared columns. Raises `TargetUnusable` where the table cannot serve."""
-        ...
-
-    def floor(self, key: LeaseKey) -> FenceRow | None:
-        """The fence row as it stands; None where no run was ever fenced here."""
-        ...
-
-    def raise_fence(self, fence: Fence, store_id: str, wait: timedelta) -> FenceRow:
-        """Refuse all older generations from now on; the row as it was before, or is now when it
-        was this very run's. `FenceIsHigher` when it is not lower. Waits at most `wait` for
-        an old holder's open transaction (`TargetUnreachable`)."""
-        ...
-
-    def lines(self, span: KeySpan) -> list[bytes]:
-        """The rows in scope of a span as canonical lines, in any order."""
-        ...
-
-    def commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:
-        """One transaction: fence, changes by before-image, change log, re-read, marker.
-
-        Where the marker stands already, nothing is applied and what it says is returned. `by` is a `CLOCK_BOOTTIME` reading after
-        which nothing may be committed (`LeaseLapsed`). Raises `FencedOut`, `ChangedMeanwhile`.
-        """
-        ...
-
-    def marker(self, plan: PlanId, number: int) -> Committed | None:
-        """What `commit` returned for that range of that plan, if it was committed."""
-        ...
-
-    def complete(self, fence: Fence, proof: Proof) -> None:
-        """Record the interval as the newest completed and drop its markers' predecessors.
-        `OldOverNew` when a newer one stands, `FencedOut`; harmless when repeated."""
-        ...
-
-    def changes(
-        self, *, interval: str | None = None, account: str | None = None
-    ) -> Iterator[tuple[JsonObject, Change]]:
-        """The change log: who and when (interval, rerun, run, generation, at), and what."""
-        ...
-
-    def interrupt(self) -> None:
-        """Break off what another thread is doing in the target now; nothing of it stays."""
-        ...
-
-    def close(self) -> None:
-        """Give the connection back."""
-        ...
-
-
 # --- work
 
 
@@ -459,20 +348,3 @@ class Step:
     report: Report | None = None
     needs_approval: GuardReport | None = None
     event: JsonObject | None = None
-
-
-__all__ = [
-    "Clock",
-    "Entropy",
-    "Host",
-    "Reader",
-    "Reading",
-    "Runtime",
-    "Source",
-    "Step",
-    "StopSignal",
-    "Store",
-    "Target",
-    "Work",
-    "WorkOrder",
-]

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..config import SourceConfig
+    from ..endpoints import Source
     from ..model import Interval
-    from ..ports import Source
 
 TYPES = ("csv",)
 

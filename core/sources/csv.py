@@ -81,7 +81,7 @@ class CsvReading:
         self._identity = self.fingerprint or file.identity
 
     def pages(self, after: str | None = None, resume: Json = None) -> Iterator[Page]:
-        """See `ports.Reading`. Pages that hold nothing above `after` are left out."""
+        """See `endpoints.Reading`. Pages that hold nothing above `after` are left out."""
         offset, line = self._start(resume)
         stream = self._file.stream()
         self._file.skip_to(stream, offset)

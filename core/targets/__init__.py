@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..config import TargetConfig
-    from ..ports import Clock, Target
+    from ..endpoints import Target
+    from ..ports import Clock
 
 
 def open_target(

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from ..checksum import checksum
 from ..config import sqlite_path
+from ..endpoints import Committed
 from ..errors import FenceIsHigher, OldOverNew, TargetUnusable
 from ..model import FenceRow
-from ..ports import Committed
 from ..records import to_text
 from . import sqlite_fence
 from .sqlite_changes import Application, named, why_unequal
@@ -76,24 +76,24 @@ class SqliteTarget:
         return f"sqlite {self._database.path}, table {self._config.table}"
 
     def schema(self) -> Schema:
-        """See `ports.Target`."""
+        """See `endpoints.Target`."""
         with self._lock, self._database.reading(WAIT):
             return self._current_table().schema
 
     def lines(self, span: KeySpan) -> list[bytes]:
-        """See `ports.Target`. The order is that of the index which begins with the account."""
+        """See `endpoints.Target`. The order is that of the index which begins with the account."""
         with self._lock, self._database.reading(WAIT):
             return self._lines(self._current_table(), span)
 
     def floor(self, key: LeaseKey) -> FenceRow | None:
-        """See `ports.Target`."""
+        """See `endpoints.Target`."""
         with self._lock, self._database.reading(WAIT):
             if not sqlite_fence.has_tables(self._database):
                 return None
             return sqlite_fence.read_fence(self._database, key)
 
     def raise_fence(self, fence: Fence, store_id: str, wait: timedelta) -> FenceRow:
-        """See `ports.Target`. Creates our tables; the new row where there was none.
+        """See `endpoints.Target`. Creates our tables; the new row where there was none.
 
         `TargetUnusable` where another job is fenced on the same rows.
         """
@@ -112,7 +112,7 @@ class SqliteTarget:
             return before or row
 
     def commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:
-        """See `ports.Target`."""
+        """See `endpoints.Target`."""
         database = self._database
         with self._lock, database.writing(by - self._clock.boot()):
             table = self._current_table()
@@ -135,14 +135,14 @@ class SqliteTarget:
             return done
 
     def marker(self, plan: PlanId, number: int) -> Committed | None:
-        """See `ports.Target`."""
+        """See `endpoints.Target`."""
         with self._lock, self._database.reading(WAIT):
             if not sqlite_fence.has_tables(self._database):
                 return None
             return sqlite_fence.read_marker(self._database, plan, number)
 
     def complete(self, fence: Fence, proof: Proof) -> None:
-        """See `ports.Target`. Markers of the interval itself stay until the next completion."""
+        """See `endpoints.Target`. Markers of the interval itself stay until the next completion."""
         with self._lock, self._database.writing(WAIT):
             newest = sqlite_fence.check_fence(self._database, fence).newest
             ours = (proof.interval.scheduled_at, proof.rerun)
@@ -158,7 +158,7 @@ class SqliteTarget:
     def changes(
         self, *, interval: str | None = None, account: str | None = None
     ) -> Iterator[tuple[JsonObject, Change]]:
-        """See `ports.Target`; those of this job. Holds no lock between pages."""
+        """See `endpoints.Target`; those of this job. Holds no lock between pages."""
         query = Query(self._job, interval, account)
         last: int | None = 0
         while last is not None:
@@ -170,11 +170,11 @@ class SqliteTarget:
             yield from found
 
     def interrupt(self) -> None:
-        """See `ports.Target`. Final: all later calls raise `LeaseLapsed`."""
+        """See `endpoints.Target`. Final: all later calls raise `LeaseLapsed`."""
         self._database.interrupt()
 
     def close(self) -> None:
-        """See `ports.Target`. Harmless when repeated."""
+        """See `endpoints.Target`. Harmless when repeated."""
         with self._lock:
             self._database.close()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..checksum import Checksum
+from ..endpoints import Committed
 from ..errors import FencedOut, TargetUnusable
 from ..model import FenceRow, Newest, RunId
-from ..ports import Committed
 from ..records import from_text, to_text
 from ..rows import Action
 from .sqlite_ddl import NAMES, STATEMENTS

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...config import EntitlementsConfig
-    from ...ports import Committed, Reading, Target, WorkOrder
+    from ...endpoints import Committed, Reading, Target
+    from ...ports import WorkOrder
     from ...records import PlanRecord
     from ...rows import Change, Row, Schema
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from ...config import EntitlementsConfig
+    from ...endpoints import Reading, Target
     from ...model import Json, JsonObject, Write
-    from ...ports import Reading, Target, WorkOrder
+    from ...ports import WorkOrder
     from ...rows import Schema
     from .compare import Difference
     from .ranges import SourceRange

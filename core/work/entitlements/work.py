@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ...config import Job
+    from ...endpoints import Reading, Source, Target
     from ...model import (
         Fence,
         FenceRow,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
         Unproved,
         Write,
     )
-    from ...ports import Reader, Reading, Source, Target, WorkOrder
+    from ...ports import Reader, WorkOrder
     from .judge import Trip
 
 
