@@ -309,8 +309,8 @@ def test_a_full_disk_writes_nothing_and_says_so(tmp_path: Path, connect) -> None
 
 MOUNTS = rb"""22 27 0:21 / /proc rw,relatime - proc proc rw
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard
-31 27 0:40 / /home/my\040files rw shared:5 - nfs4 server:/export rw
-32 31 0:41 / /home/my\040files/inner rw - tmpfs none rw
+31 27 0:40 / /srv/my\040files rw shared:5 - nfs4 server:/export rw
+32 31 0:41 / /srv/my\040files/inner rw - tmpfs none rw
 33 27 0:42 /root /data rw - btrfs /dev/vdb rw
 34 27 0:43 / /data-more rw - fuse.sshfs host:/ rw
 """.splitlines(keepends=True)
@@ -320,11 +320,11 @@ MOUNTS = rb"""22 27 0:21 / /proc rw,relatime - proc proc rw
     ("folder", "device", "kind"),
     [
         ("/var/lib/reconcile", (254, 0), "ext4"),
-        ("/home/my files", (0, 40), "nfs4"),
-        ("/home/my files/inner/x", (0, 41), "tmpfs"),
+        ("/srv/my files", (0, 40), "nfs4"),
+        ("/srv/my files/inner/x", (0, 41), "tmpfs"),
         ("/data/sub", (0, 99), "btrfs"),
         ("/data-more/sub", (0, 99), "fuse.sshfs"),
-        ("/home/my files/x", (0, 99), "nfs4"),
+        ("/srv/my files/x", (0, 99), "nfs4"),
         ("/", (0, 99), "ext4"),
     ],
 )
