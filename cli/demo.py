@@ -202,7 +202,7 @@ def _create(path: Path) -> TextIO:
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags, 0o644)
 
-    return open(path, "w", encoding="utf-8", newline="\n", opener=opener)
+    return open(path, "x", encoding="utf-8", newline="\n", opener=opener)
 
 
 @contextmanager
