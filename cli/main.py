@@ -87,15 +87,17 @@ def _usage(error: TyperException) -> UsageError:
 def _refuse(call: Call, error: ReconcileError, code: int) -> int:
     """Say what is wrong, once; with `-q` nothing of somebody else being at work."""
     from .render.errors import error_object, error_text
+    from .render.words import Style
 
+    style = Style(program=call.options.program())
     exit_code = call.busy_exit if code == ExitCode.BUSY else code
     try:
         if call.options.json:
             call.env.data(error_object(error, exit_code))
         elif not (call.options.quiet and code == ExitCode.BUSY):
-            call.env.words(error_text(error))
+            call.env.words(error_text(error, style))
     except ReconcileError as lost:
-        call.env.words(error_text(lost))
+        call.env.words(error_text(lost, style))
     return exit_code
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ...core.errors import ReconcileError
     from ...core.model import JsonObject
+    from .words import Style
 
 
-def error_text(error: ReconcileError) -> str:
+def error_text(error: ReconcileError, style: Style) -> str:
     """Each line of the message after the program's name, the hint indented below."""
     lines = [f"reconcile: {line}" for line in str(error).splitlines() or [error.name]]
-    lines += [f"  {line}" for line in error.hint.splitlines()]
+    lines += [f"  {line}" for line in style.commands(error.hint).splitlines()]
     return "\n".join(lines) + "\n"
 
 

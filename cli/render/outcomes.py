@@ -127,7 +127,7 @@ def _completed(report: IntervalReport, style: Style) -> Told:
 
 def _failed(report: IntervalReport, style: Style) -> Told:
     told = Told(_about(report), "failed", _because(report.error))
-    told.details += _hint(report.error, style.width)
+    told.details += _hint(report.error, style)
     if tried := attempt(report):
         told.prose(tried, style.width)
     told.command("Try again now", f"{style.program} resume {report.job} {report.interval}")
@@ -259,7 +259,7 @@ def run(report: RunReport, style: Style) -> Told:
     if report.outcome is Outcome.NOTHING_DUE:
         return _nothing_due(report)
     told = Told(report.job, report.outcome.value.replace("_", " "), _because(report.error))
-    told.details += _hint(report.error, style.width)
+    told.details += _hint(report.error, style)
     if report.retry_at is not None:
         told.rest += f" until {words.moment(report.retry_at, report.at)}"
     if report.guard is not None:
@@ -351,5 +351,7 @@ def _because(error: ReconcileError | None) -> str:
     return "" if error is None else f": {error}"
 
 
-def _hint(error: ReconcileError | None, width: int) -> list[str]:
-    return wrapped(error.hint, width) if error is not None and error.hint else []
+def _hint(error: ReconcileError | None, style: Style) -> list[str]:
+    return (
+        wrapped(style.commands(error.hint), style.width) if error is not None and error.hint else []
+    )

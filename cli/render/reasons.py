@@ -6,7 +6,7 @@ _REASONS = {
     "catch_up_window": "too old to be caught up",
     "superseded": "a newer interval took its place",
     "paused": "the job was paused",
-    "operator": "skipped by hand",
+    "operator": "given up by hand",
     "dst_gap": "the clock went past it",
     "attempts": "no attempt is left",
     "overtaken": "the target has completed a newer interval",

@@ -94,13 +94,7 @@ def overview_remarks(report: StatusReport, style: Style) -> str:
 
 def _problem(problem: Problem, style: Style) -> list[str]:
     lines = wrapped(f"{problem.sign} {problem.text}", style.width, "", "  ")
-    return [*lines, *(f"    {command_line(one, style)}" for one in problem.commands)]
-
-
-def command_line(command: str, style: Style) -> str:
-    """A command of ours, with the options that find this configuration again."""
-    program, _, rest = command.partition(" ")
-    return f"{style.program} {rest}" if program == "reconcile" else command
+    return [*lines, *(f"    {style.commands(one)}" for one in problem.commands)]
 
 
 def _signs(job: JobStatus, most: int, style: Style) -> str:

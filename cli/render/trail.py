@@ -9,7 +9,6 @@ from ...core.records import from_text
 from . import words
 from .outcomes import wrapped
 from .reasons import reason_text
-from .status import command_line
 from .tables import Column, Row, aligned, tabbed
 
 if TYPE_CHECKING:
@@ -316,7 +315,7 @@ def remarks(status: IntervalStatus, style: Style) -> str:
     if record.waiting and not record.state.is_final:
         plan_hash = record.waiting.get("hash")
         command = f'reconcile resume {name} --approve {plan_hash} -m "why"'
-        return f"\n  Approve: {command_line(command, style)}\n"
+        return f"\n  Approve: {style.commands(command)}\n"
     if record.state in {State.UNFINISHED, State.FAILED}:
-        return f"\n  Go on now: {command_line(f'reconcile resume {name}', style)}\n"
+        return f"\n  Go on now: {style.commands(f'reconcile resume {name}')}\n"
     return ""

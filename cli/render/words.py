@@ -5,6 +5,7 @@ Every function takes the present as an argument, so that a text is a function of
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,6 +52,10 @@ _SIGNS = {
 _UNFINISHED = ("\N{HORIZONTAL ELLIPSIS}", "~")
 
 
+_COMMAND = re.compile(r"\breconcile (?=(?:run|resume|status|rerun|skip|stop|init)\b)")
+"""Where a text of the core names a command to type."""
+
+
 class Style(NamedTuple):
     """How a stream may be written to: escape codes, letters beyond ASCII, columns.
 
@@ -66,6 +71,12 @@ class Style(NamedTuple):
     def paint(self, text: str, colour: str) -> str:
         """The text in a colour of `_CODES`, or as it is."""
         return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if self.colour and colour else text
+
+    def commands(self, text: str) -> str:
+        """The text with each command to type beginning with `program`."""
+        if self.program == "reconcile":
+            return text
+        return _COMMAND.sub(lambda _: f"{self.program} ", text)
 
     def state(self, word: str) -> str:
         """A state or outcome in its colour."""

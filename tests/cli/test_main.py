@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support.cli import Cli
 
+from reconcile.cli.app import COMMANDS
 from reconcile.core.errors import ConfigError, StoreBusy, StoreUnreachable
 from reconcile.core.events import RunReport
 from reconcile.core.model import Outcome
@@ -83,7 +84,7 @@ def test_a_reader_that_has_left_is_no_fault(argv: tuple[str, ...]) -> None:
 
 def test_help_names_every_command(cli: Cli) -> None:
     shown = cli("--help").data
-    assert all(f"\n  {name} " in shown for name in ("run", "resume", "status", "init"))
+    assert all(f"\n  {name} " in shown for name in COMMANDS)
 
 
 def test_nothing_asked_for_is_a_usage_error_that_shows_the_help(cli: Cli) -> None:

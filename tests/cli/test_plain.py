@@ -23,7 +23,21 @@ Answer = tuple[str, GlobalOptions, dict[str, Any]]
 
 WORDS = st.sampled_from(
     [
-        *("run", "resume", "status", "init", "entitlements", "2026-11-30", "latest", "x y", "-"),
+        *(
+            "run",
+            "resume",
+            "status",
+            "init",
+            "rerun",
+            "skip",
+            "stop",
+            "--force",
+            "entitlements",
+            "2026-11-30",
+            "latest",
+            "x y",
+            "-",
+        ),
         *(
             "-q",
             "-v",
@@ -125,7 +139,7 @@ def test_what_is_read_without_typer_is_what_typer_reads(argv: list[str]) -> None
 
 @settings(max_examples=200)
 @given(
-    st.sampled_from(["run", "resume", "status"]),
+    st.sampled_from(["run", "resume", "status", "stop"]),
     st.lists(st.sampled_from(["-q", "--json", "--store=memory:", "-ca.toml"]), max_size=3),
     st.lists(st.sampled_from(["-q", "--json", "--store=memory:", "-ca.toml"]), max_size=3),
 )

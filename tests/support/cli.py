@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from reconcile.cli.environment import Environment
 from reconcile.cli.main import main
-from reconcile.core.operations import by_hand, overview, trigger
+from reconcile.core.operations import by_hand, interventions, overview, trigger
 
 from .fakes import Counting, FakeClock, FakeHost, NoSignal, holder
 
@@ -117,6 +117,10 @@ class Cli:
         """Have `resume` achieve these."""
         self._replace("resume", self._operation(answers, (), ()))
 
+    def act_answers(self, name: str, answer: Any) -> None:
+        """Have `rerun`, `skip` or `stop` achieve this."""
+        self._replace(name, self._operation(answer, (), ()))
+
     def status_answers(self, answer: StatusReport) -> None:
         """Have `status` find this."""
 
@@ -149,5 +153,5 @@ class Cli:
 
     def _replace(self, name: str, operation: Callable[..., Any]) -> None:
         self.configure()
-        module = {"run": trigger, "resume": by_hand, "status": overview}[name]
+        module = {"run": trigger, "resume": by_hand, "status": overview}.get(name, interventions)
         self.monkeypatch.setattr(module, name, operation)
