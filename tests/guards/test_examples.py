@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reconcile.cli.app import COMMANDS
 from reconcile.cli.exit_codes import ExitCode
 from reconcile.core.config import Config
 from reconcile.core.toml import defaults, parse
@@ -120,6 +121,14 @@ def test_the_manual_names_every_exit_status(root: Path) -> None:
     section = (root / "README.md").read_text().partition("## Exit status")[2].partition("\n## ")[0]
     named = re.findall(r"^\| ([0-9, ]+) \|", section, re.MULTILINE)
     assert [int(code) for cell in named for code in cell.split(",")] == list(ExitCode)
+
+
+def test_the_manual_shows_every_command_and_tells_which_are_not_there_yet(root: Path) -> None:
+    shown, _, rest = (root / "README.md").read_text().partition("## What it does not do yet")
+    missing = re.search(r"^- the commands ((?:`\w+`,?\s+)+`\w+`);$", rest, re.MULTILINE)
+    assert missing
+    assert {*re.findall(r"reconcile (\w+)", shown)} >= COMMANDS.keys()
+    assert {*re.findall(r"`(\w+)`", missing[1])} & COMMANDS.keys() == set()
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
