@@ -39,9 +39,20 @@ def application(
 
 
 def _opener(config: Config, env: Environment) -> Callable[[], Store]:
+    from ..core.config import TTL_ONE_HOST
+    from ..core.trust import MOST_PATIENCE, Terms
     from ..stores.registry import opener
 
-    return opener(config.store.url, clock=env.clock, host=env.host, entropy=env.entropy)
+    def patience(job: Job) -> float:
+        return Terms(job.lease.ttl or TTL_ONE_HOST, job.lease.progress_deadline).patience
+
+    return opener(
+        config.store.url,
+        clock=env.clock,
+        host=env.host,
+        entropy=env.entropy,
+        patience=min((patience(job) for job in config.jobs.values()), default=MOST_PATIENCE),
+    )
 
 
 def _builder(env: Environment) -> Callable[[Job], Work]:

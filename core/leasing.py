@@ -72,6 +72,7 @@ What can go wrong, and what happens
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -164,12 +165,18 @@ class LeaseKeeper:
             self._end_stopped_writer(error)
             lease = self._grant(interval, overlap=overlap)
         except LeaseBusy as busy:
-            other = busy.lease
-            if not (self._terms.detect_dead and self._runtime.host.is_dead(other.holder)):
+            if not self._may_replace(busy.lease):
                 raise
-            lease = self._grant(interval, replaces=other.fence.run, overlap=overlap)
+            lease = self._grant(interval, replaces=busy.lease.fence.run, overlap=overlap)
         self._begin()
         return lease
+
+    def _may_replace(self, other: Lease) -> bool:
+        """A holder that is provably dead; or this very process, done with an earlier grant."""
+        host = self._runtime.host
+        if other.holder.token == host.holder().token:
+            return not other.live
+        return self._terms.detect_dead and host.is_dead(other.holder)
 
     def take_over(self, other: Lease) -> Lease:
         """Take the next generation from a holder that is to be fenced out, live or not.
@@ -246,10 +253,11 @@ class LeaseKeeper:
         Raises `OverlapIsNewer`: decide again, the lease is still held.
         """
         self._seq += 1
-        self._insist(
-            lambda: self._store.release(self.fence, self._seq, overlaps_seen),
-            self.trusted_until(),
-        )
+        with suppress(FencedOut):  # an answer was lost, and somebody has the lease by now
+            self._insist(
+                lambda: self._store.release(self.fence, self._seq, overlaps_seen),
+                self.trusted_until(),
+            )
         self.abandon()
 
     def abandon(self) -> None:

@@ -148,6 +148,9 @@ class Store(Protocol):
         and grants nothing. While the last grant is of this same holder, only its run or
         `replaces` naming it is accepted: anything else is a late request, and busy.
 
+        What was counted and asked for (`overlaps`, `stop`) stays with a holder that regrants
+        an unreleased lease; any other grant begins without.
+
         Raises `LeaseBusy` with the lease; where `overlap` is set and the lease is for another
         interval, that is counted in `Lease.overlaps` in the same step.
         """

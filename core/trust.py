@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 RENEWALS_PER_TTL = 5
 MARGIN_PER_TTL = 6
+MOST_PATIENCE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,13 @@ class Terms:
     def margin(self) -> float:
         """Seconds by which trust ends before the lease does."""
         return self.ttl.total_seconds() / MARGIN_PER_TTL
+
+    @property
+    def patience(self) -> float:
+        """Seconds that one call to the store may wait, so that a renewal which waits in vain
+        comes back in time to break off the work. A TTL below 12 s cannot have that in full:
+        less than a second would take every busy moment for a fault."""
+        return min(MOST_PATIENCE, max(1.0, self.margin / 2))
 
     @property
     def renew_every(self) -> float:

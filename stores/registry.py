@@ -32,18 +32,24 @@ class Opener(Protocol):
         clock: Clock,
         host: Host,
         entropy: Entropy,
+        patience: float,
     ) -> Callable[[], Store]: ...
 
 
-def opener(url: str, *, clock: Clock, host: Host, entropy: Entropy) -> Callable[[], Store]:
+def opener(
+    url: str, *, clock: Clock, host: Host, entropy: Entropy, patience: float = 5.0
+) -> Callable[[], Store]:
     """A function that opens one more connection to the store at `url` with each call.
+
+    `patience`: seconds that one call may wait for others, or for an answer; shorter than
+    half of what a lease's trust window ends before the lease (`Terms.patience`).
 
     ``sqlite:///absolute/path?single_host=yes`` (see `core.config.sqlite_url`) or
     ``memory:``. Raises `ConfigError` where the URL names no store.
     """
     scheme = url.partition(":")[0]
     if scheme in _BUILT_IN:
-        return _BUILT_IN[scheme](url, clock=clock, host=host, entropy=entropy)
+        return _BUILT_IN[scheme](url, clock=clock, host=host, entropy=entropy, patience=patience)
     if scheme in _NOT_YET:
         raise ConfigError(
             f"[store] url: this version has no {scheme} store",
@@ -52,14 +58,16 @@ def opener(url: str, *, clock: Clock, host: Host, entropy: Entropy) -> Callable[
     others = _registered()
     if scheme in others:
         open_other: Opener = others[scheme].load()
-        return open_other(url, clock=clock, host=host, entropy=entropy)
+        return open_other(url, clock=clock, host=host, entropy=entropy, patience=patience)
     raise ConfigError(
         f"[store] url: {scheme!r} is not a kind of store",
         hint=_schemes([*_BUILT_IN, *others]),
     )
 
 
-def _sqlite(url: str, *, clock: Clock, host: Host, entropy: Entropy) -> Callable[[], Store]:
+def _sqlite(
+    url: str, *, clock: Clock, host: Host, entropy: Entropy, patience: float
+) -> Callable[[], Store]:
     from .sqlite import SqliteStore
 
     path = sqlite_path(url)
@@ -77,6 +85,7 @@ def _sqlite(url: str, *, clock: Clock, host: Host, entropy: Entropy) -> Callable
             boot_id=host.holder().boot_id,
             new_id=entropy.token,
             single_host=single_host,
+            busy_wait=patience,
         )
 
     return connect
@@ -93,7 +102,10 @@ def _single_host(url: str) -> bool:
     return choices[query]
 
 
-def _memory(url: str, *, clock: Clock, host: Host, entropy: Entropy) -> Callable[[], Store]:
+def _memory(
+    url: str, *, clock: Clock, host: Host, entropy: Entropy, patience: float
+) -> Callable[[], Store]:
+    del host, patience  # one lock, never held for long
     from .memory import MemoryServer
 
     if url != "memory:":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -317,6 +318,36 @@ def test_release_is_asked_for_again_when_its_answer_is_lost(
     clock.wait = lambda seconds, wake: wake.wait(0)  # type: ignore[method-assign]
     desk.keeper.release(0)
     other.keeper.acquire(TONIGHT, overlap=False)
+
+
+def test_one_process_may_take_its_released_lease_again(
+    desk: Desk, clock: FakeClock, server: MemoryServer
+) -> None:
+    first = desk.keeper.acquire(TONIGHT, overlap=False)
+    desk.keeper.release(0)
+    again = LeaseKeeper(server.connect(), server.connect, desk.out.runtime, KEY, TERMS)
+    second = again.acquire(TOMORROW, overlap=False)
+    again.abandon()
+    assert second.fence.generation > first.fence.generation
+
+
+def test_a_release_whose_answer_was_lost_while_another_took_the_lease_is_done(
+    desk: Desk, other: Desk, clock: FakeClock
+) -> None:
+    desk.keeper.acquire(TONIGHT, overlap=False)
+    desk.main.lose_answer["release"] = 1
+
+    wait = clock.wait
+
+    def meanwhile(seconds: float, wake: Any) -> bool:
+        if threading.current_thread() is not threading.main_thread():
+            return wait(seconds, wake)
+        other.keeper.acquire(TOMORROW, overlap=False)
+        return False
+
+    clock.wait = meanwhile  # type: ignore[method-assign]
+    desk.keeper.release(0)
+    assert desk.main.calls.count("release") == 2
 
 
 def test_the_wall_clock_may_be_stepped_as_it_likes(desk: Desk, clock: FakeClock) -> None:
