@@ -369,8 +369,11 @@ def test_the_hint_sorts_integers_by_value(files: Files) -> None:
     assert [row[0] for row in files.rows(made.read_bytes(), TYPED)] == ["9", "10"]
 
 
-@pytest.mark.usefixtures("small_blocks")
-def test_order_is_checked_across_pages(files: Files) -> None:
+@pytest.mark.parametrize("block", range(7, 20))
+def test_order_is_checked_across_pages(
+    files: Files, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_records, "BLOCK", block)
     content = HEADER + b"".join(b"a%d,x,1\n" % i for i in (1, 2, 3, 4, 5, 6, 3))
     assert "line 8: account 'a3' comes after 'a6'" in str(files.refused(content))
 
