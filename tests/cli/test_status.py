@@ -356,6 +356,13 @@ def test_into_a_pipe_one_jobs_intervals_are_a_table_for_programs(cli: Cli) -> No
     assert all(len(row) == 10 for row in rows)
 
 
+def test_a_cell_of_a_table_for_programs_is_one_cell(cli: Cli) -> None:
+    odd = unfinished(27, "retrying", failure={"text": "one\ttwo\nthree"})
+    cli.status_answers(replace(ONE, jobs=[replace(ONE.jobs[0], recent=[odd])]))
+    _, row = cli("status", "entitlements").data.splitlines()
+    assert row.split("\t")[9] == "one two three"
+
+
 @pytest.mark.parametrize(
     ("argv", "terminal_limit", "pipe_limit"),
     [
