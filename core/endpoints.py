@@ -93,8 +93,9 @@ class Target(Protocol):
     def commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:
         """One transaction: fence, changes by before-image, change log, re-read, marker.
 
-        Where the marker stands already, nothing is applied and what it says is returned. `by` is a `CLOCK_BOOTTIME` reading after
-        which nothing may be committed (`LeaseLapsed`). Raises `FencedOut`, `ChangedMeanwhile`.
+        Where the marker stands already, nothing is applied and what it says is returned. `by`
+        is a `CLOCK_BOOTTIME` reading after which nothing may be committed (`LeaseLapsed`).
+        Raises `FencedOut`, `ChangedMeanwhile`.
         """
         ...
 

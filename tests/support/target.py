@@ -12,8 +12,8 @@ from typing import Any
 
 from reconcile.core.checksum import Checksum, checksum, encode_rows
 from reconcile.core.config import TargetConfig, sqlite_url
-from reconcile.core.model import Fence, Interval, LeaseKey, PlanId, Proof, RunId
 from reconcile.core.endpoints import Committed
+from reconcile.core.model import Fence, Interval, LeaseKey, PlanId, Proof, RunId
 from reconcile.core.rows import Change, KeySpan, RangeChanges, Row
 from reconcile.core.targets.sqlite import SqliteTarget
 

@@ -173,8 +173,7 @@ def test_when_the_window_is_over_the_work_is_broken_off_before_the_lease_expires
         eventually(
             lambda: (
                 bool(desk.broken_off)
-                or bool(clock.waiting_until)
-                and min(clock.waiting_until) > clock.boot()
+                or (bool(clock.waiting_until) and min(clock.waiting_until) > clock.boot())
             ),
             "the renewal thread keeps up",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ def test_ranges_tile_the_key_space_and_lose_no_row(
     assert [part.number for part in parts] == list(range(1, len(parts) + 1))
     assert parts[0].span.lower is None
     assert parts[-1].span.upper is None
-    assert all(a.span.upper == b.span.lower for a, b in zip(parts, parts[1:], strict=False))
+    assert all(a.span.upper == b.span.lower for a, b in pairwise(parts))
     assert [row for part in parts for row in part.rows] == rows
     for part in parts:
         assert len({row[0] for row in part.rows}) == part.accounts <= size

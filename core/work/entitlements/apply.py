@@ -63,9 +63,9 @@ class Applier:
         """
         record = self.order.record
         counts = {"grant": record.grant, "revoke": record.revoke, "update": record.update}
-        for found in self._ranges(done):
+        for planned in self._ranges(done):
             self.order.progressed()
-            committed, found = self._commit(found)
+            committed, found = self._commit(planned)
             self.order.reached("range_committed")
             for action in Action:
                 counts[action] += committed.changes[action]
