@@ -260,6 +260,8 @@ def run(report: RunReport, style: Style) -> Told:
         return _nothing_due(report)
     told = Told(report.job, report.outcome.value.replace("_", " "), _because(report.error))
     told.details += _hint(report.error, style)
+    if report.outcome in {Outcome.INTERRUPTED, Outcome.OUT_OF_TIME}:
+        told.rest += " before the next interval; the next trigger goes on"
     if report.retry_at is not None:
         told.rest += f" until {words.moment(report.retry_at, report.at)}"
     if report.guard is not None:

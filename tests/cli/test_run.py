@@ -326,6 +326,16 @@ def test_an_end_that_no_interval_explains_is_told_too(terminal: Cli) -> None:
     assert "entitlements  busy:" in text
 
 
+def test_an_end_between_two_intervals_says_who_goes_on(terminal: Cli) -> None:
+    terminal.stop.reason = "SIGTERM"
+    terminal.run_answers(RunReport("entitlements", Outcome.INTERRUPTED, AT, [fared()]), fared())
+    shown = terminal("run", "entitlements")
+    assert shown.code == 143
+    assert shown.words.endswith(
+        "entitlements  interrupted before the next interval; the next trigger goes on\n"
+    )
+
+
 def test_colour_is_for_terminals_that_want_it(cli: Cli) -> None:
     cli.terminal = True
     plain = "entitlements 2026-11-29  completed"
