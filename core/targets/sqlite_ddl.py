@@ -8,7 +8,7 @@ columns, `before` and `after` JSON objects by column, their values canonical tex
 
 from __future__ import annotations
 
-NAMES = ("reconcile_fence", "reconcile_ranges", "reconcile_changes", "reconcile_quarantine")
+NAMES = ("reconcile_fence", "reconcile_ranges", "reconcile_changes")
 
 STATEMENTS = (
     """\
@@ -64,19 +64,6 @@ CREATE TABLE IF NOT EXISTS reconcile_changes (
 )""",
     """\
 CREATE INDEX IF NOT EXISTS reconcile_changes_account ON reconcile_changes (account)""",
-    """\
-CREATE TABLE IF NOT EXISTS reconcile_quarantine (
-  job TEXT NOT NULL,
-  shard INTEGER NOT NULL,
-  interval TEXT NOT NULL,
-  rerun INTEGER NOT NULL,
-  account TEXT NOT NULL,
-  reason TEXT NOT NULL,
-  run_id TEXT NOT NULL,
-  generation INTEGER NOT NULL,
-  time TEXT NOT NULL,
-  PRIMARY KEY (job, shard, account)
-)""",
 )
 
 

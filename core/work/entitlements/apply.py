@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from ...rows import Change, Row, Schema
 
 TRIES = 5
+"""So often one account is compared before it is left alone."""
+ROUNDS = 5 * TRIES
+"""So often one range is, whoever's accounts change."""
 PAGE = 200
 CONFLICT = "somebody else keeps changing it"
 
@@ -91,20 +94,25 @@ class Applier:
         planned = self._planned(found.number)
         changes: Sequence[Change] = planned
         tries: Counter[str] = Counter()
+        rounds = 0
         while True:
             part = self._part(found, changes)
             try:
                 committed = self.target.commit(self.order.fence, part, self.order.trusted_until())
             except ChangedMeanwhile as error:
                 self.order.progressed()
-                tries.update(error.accounts)
-                if sum(tries.values()) > TRIES * (found.accounts + TRIES):
+                rounds += 1
+                if rounds > ROUNDS:
                     raise TargetUnusable(
                         f"range {found.number} of the target keeps changing while it is applied",
                         hint="find out who else writes to the table; the next run tries again",
                     ) from error
+                tries.update(error.accounts)
                 stubborn = {a: CONFLICT for a, n in tries.items() if n >= TRIES}
+                before = set(changes)
                 found, changes = self._compare_again(found, stubborn)
+                if not error.accounts:
+                    tries.update({c.row[0] or "" for c in before ^ set(changes)})
                 self._judge_again(planned, changes)
             else:
                 applied = replace(found, applied=committed.checksum, run_id=self.order.fence.run)
