@@ -65,7 +65,8 @@ def overview(report: StatusReport, style: Style) -> str:
 
 
 def overview_tabbed(report: StatusReport, style: Style) -> str:
-    """One line a job, for programs: instants instead of ages."""
+    """One line a job, for programs: instants instead of ages, and never a colour."""
+    style = style._replace(colour=False)
     rows = [
         (
             job.job.name,

@@ -248,6 +248,15 @@ def test_a_table_into_a_pipe_beside_a_terminal_is_still_for_programs(terminal: C
     assert terminal("status").data.startswith("JOB\tSTATE\t")
 
 
+def test_a_table_for_programs_has_no_colour(cli: Cli) -> None:
+    cli.status_answers(ALL)
+    plain = cli("status").data
+    cli.environ = {"FORCE_COLOR": "1"}
+    assert cli("status").data == plain
+    cli.status_answers(ONE)
+    assert "\x1b[36mrunning\x1b[0m" in cli("status", "entitlements").words
+
+
 def test_quiet_leaves_the_data(cli: Cli) -> None:
     cli.status_answers(ALL)
     shown = cli("-q", "status")
