@@ -176,9 +176,14 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int | str:
 def _is_current(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether nothing is left to do; False for an empty or older store of ours."""
     try:
+        # One snapshot: read one by one, a store that another process is just creating would
+        # show tables and still no identity.
+        connection.execute("BEGIN")
         application = _pragma(connection, "application_id")
         version = int(_pragma(connection, "user_version"))
-        if application == 0 and version == 0 and _has_no_tables(connection):
+        is_new = application == 0 and version == 0 and _has_no_tables(connection)
+        connection.execute("COMMIT")
+        if is_new:
             return False
         if application != APPLICATION_ID:
             raise StoreUnusable(

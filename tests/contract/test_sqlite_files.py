@@ -93,6 +93,24 @@ def pragma(path: Path, *statements: str) -> None:
 # --- creation
 
 
+def test_a_store_that_another_process_creates_meanwhile_is_not_taken_for_a_stranger(
+    tmp_path: Path, connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.db"
+    with closing(sqlite3.connect(path)) as begun:
+        begun.execute("PRAGMA journal_mode = WAL")
+    read, others = sqlite_files._pragma, [path]
+
+    def read_and_lose_the_processor(connection: sqlite3.Connection, name: str) -> int | str:
+        value = read(connection, name)
+        if others:
+            connect(others.pop())
+        return value
+
+    monkeypatch.setattr(sqlite_files, "_pragma", read_and_lose_the_processor)
+    assert connect(path).facts().id == "5t0re"
+
+
 @pytest.mark.parametrize("mask", [0o000, 0o077])
 def test_all_files_are_for_their_owner_only(tmp_path: Path, connect, mask: int) -> None:
     path = tmp_path / "new" / "state.db"
