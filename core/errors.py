@@ -170,7 +170,7 @@ class LeaseBusy(ReconcileError):
     name = "busy"
 
     def __init__(self, lease: Lease) -> None:
-        super().__init__(f"{lease.fence.key.job} is held by {lease.holder}")
+        super().__init__(f"{lease.fence.key.job} is worked by {lease.holder}")
         self.lease = lease
 
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class Started:
     """A run was opened. `at_range` is the first range it works on when it resumes.
 
-    `killed` is the holder whose death or silence made this a takeover; `silent` how many
-    seconds it had shown no progress; `killed_generation` its generation.
+    `killed` is the holder whose death (`dead`) or silence made this a takeover; `silent` how
+    many seconds it had shown no progress; `killed_generation` its generation; `after_range`
+    the last range it left a checkpoint of.
     """
 
     job: str
@@ -38,6 +39,8 @@ class Started:
     killed: Holder | None = None
     killed_generation: int | None = None
     silent: float | None = None
+    dead: bool = False
+    after_range: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,8 @@ class Journal:
             killed=grant.holder if grant else None,
             killed_generation=previous.generation if previous else None,
             silent=silent,
+            dead=grant is not None and self._run.started_at < grant.expires_at,
+            after_range=self.record.ranges_done or None,
         )
 
     # --- going on

@@ -25,9 +25,8 @@ def started(report: Started) -> str:
         line = f"{about} resumed at range {at}"
     if report.killed is None:
         return f"{line}, generation {report.generation}"
-    silent = "" if report.silent is None else f", silent for {words.age(report.silent)}"
     return (
-        f"{line}: the run on {report.killed}{silent}, is taken over;"
+        f"{line}: the run on {report.killed} {words.gone(report)};"
         f" generation {report.killed_generation} -> {report.generation}"
     )
 

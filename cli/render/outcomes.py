@@ -80,9 +80,8 @@ def started(report: Started, style: Style) -> Told | None:
     at = words.of_total(report.at_range, report.total, exact=report.phase != "planning")
     told = Told(f"{report.job} {report.interval}", "resumed", f" at range {at}")
     if report.killed is not None:
-        silent = "" if report.silent is None else f", silent for {words.age(report.silent)}"
         told.prose(
-            f"The run on {report.killed}{silent}, has been taken over: generation"
+            f"The run on {report.killed} {words.gone(report)}: generation"
             f" {report.killed_generation} -> {report.generation}. The target was fenced first:"
             " whatever that run still tries is refused.",
             style.width,

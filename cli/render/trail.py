@@ -211,9 +211,11 @@ def _run_started(value: JsonObject) -> str:
 
 
 def _taken_over(value: JsonObject) -> str:
-    gone = "killed" if value.get("dead") else "silent"
+    gone, for_ = "was killed", ""
     silent = value.get("silent")
-    for_ = f" for {words.age(silent)}" if isinstance(silent, (int, float)) else ""
+    if not value.get("dead"):
+        gone = "silent"
+        for_ = f" for {words.age(silent)}" if isinstance(silent, (int, float)) else ""
     after = f" after range {value['after_range']}" if value.get("after_range") else ""
     return (
         f"run {value.get('run')} {gone}{for_}{after}; target fenced at"

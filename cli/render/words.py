@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ...core.events import Started
     from ...core.model import Lease
 
 _MINUTE = 60
@@ -204,3 +205,13 @@ def facts(rows: Sequence[tuple[str, str]], *, indent: int = 2) -> list[str]:
     """Lines of label and text, the texts one below the other."""
     wide = max((len(label) for label, _ in rows), default=0)
     return [f"{'':{indent}}{label:{wide}}  {text}" for label, text in rows]
+
+
+def gone(report: Started) -> str:
+    """What became of the holder that a run was taken over from."""
+    if report.dead:
+        where = f" after range {report.after_range}" if report.after_range else ""
+        return f"was killed{where}"
+    if report.silent is None:
+        return "has gone silent"
+    return f"has been silent for {age(report.silent)}"

@@ -7,7 +7,6 @@ sees the same. Reads are bounded by what is shown, not by how long the history i
 from __future__ import annotations
 
 from contextlib import closing
-from statistics import median
 from typing import TYPE_CHECKING
 
 from .. import planning
@@ -16,6 +15,7 @@ from ..errors import UsageError
 from ..model import Kind, LeaseKey, State, instant_key
 from ..records import GuardReport, IntervalRecord, RangeRecord, RunRecord
 from ..status import EventView, IntervalStatus, IntervalView, JobStatus, Problem, StatusReport
+from .history import completed, newest, times
 from .look import Look, find_instant, look, open_records, read_interval
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ..ports import Store
     from .application import Application
 
-TIMED = 30
-"""The usual and the slowest time are taken from so many completed intervals."""
 OLDER = 1000
 """So many intervals beyond those shown are counted."""
 PAGE = 1000
@@ -85,8 +83,8 @@ def _job(
     waiting = sorted(unfinished + due, key=lambda view: view.record.scheduled_at)
     oldest = waiting[0] if waiting else None
     overdue = oldest is not None and oldest.deadline_at is not None and now > oldest.deadline_at
-    completed = _completed(store, job)
-    seconds = [_seconds(record) for record in completed]
+    done = completed(store, job.name)
+    took = times(done)
     problems = list(_problems(job, waiting, now))
     return JobStatus(
         job=job,
@@ -96,12 +94,12 @@ def _job(
         backlog=seen.decision.backlog,
         oldest_unfinished=oldest,
         oldest_overdue=overdue,
-        last_completed=completed[0] if completed else None,
+        last_completed=done[0] if done else None,
         recent=recent,
         problems=problems,
-        usual_seconds=median(seconds) if seconds else None,
-        slowest_seconds=max(seconds, default=None),
-        timed=len(seconds),
+        usual_seconds=took.usual,
+        slowest_seconds=took.slowest,
+        timed=took.timed,
         older=older,
         dated=job.work.dated,
         source=job.work.source.path,
@@ -126,7 +124,7 @@ def _recent(
         if due.record is None
     ]
     edge = instant_key(seen.now - since) if since is not None else ""
-    for record in _newest(store, job, after=edge):
+    for record in newest(store, job.name, after=edge):
         if len(views) >= limit + OLDER:
             break
         views.append(_view(job, seen, record, lease))
@@ -135,36 +133,6 @@ def _recent(
         views = [view for view in views if state in (view.shows, view.record.state)]
     shown = views if since is not None else views[:limit]
     return shown, len(views) - len(shown)
-
-
-def _newest(store: Store, job: Job, *, after: str) -> Iterator[IntervalRecord]:
-    before = ""
-    while True:
-        page = store.scan(
-            Kind.INTERVAL, job.name, after=after, before=before, limit=100, newest_first=True
-        )
-        for found in page:
-            yield IntervalRecord.from_json(found.value)
-        if len(page) < 100:
-            return
-        before = page[-1].key
-
-
-def _completed(store: Store, job: Job) -> list[IntervalRecord]:
-    """The newest completed intervals, newest first."""
-    found: list[IntervalRecord] = []
-    for looked_at, record in enumerate(_newest(store, job, after="")):
-        if record.state is State.COMPLETED:
-            found.append(record)
-        if len(found) == TIMED or looked_at > OLDER:
-            break
-    return found
-
-
-def _seconds(record: IntervalRecord) -> float:
-    if record.started_at is None or record.completed_at is None:
-        return 0.0
-    return (record.completed_at - record.started_at).total_seconds()
 
 
 def _pending(job: Job, seen: Look, instant: datetime) -> IntervalView:

@@ -20,13 +20,16 @@ from ..errors import (
     ReconcileError,
     StoreBusy,
     StoreUnreachable,
+    TargetLocked,
     UsageError,
 )
 from ..events import DryRun, IntervalReport, RunReport
+from ..fencing import end_blocker
 from ..journal import Assignment
 from ..leasing import LeaseKeeper, Terms
 from ..model import ABSENT, Append, Kind, LeaseKey, Outcome, Put, State, Trigger, instant_key
 from ..records import IntervalRecord
+from .history import completed, times
 from .look import (
     Look,
     due_again,
@@ -45,9 +48,9 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from ..config import Job
-    from ..model import Actor, JsonObject, Lease, StoreFacts, Write
+    from ..model import Actor, FenceRow, JsonObject, Lease, StoreFacts, Write
     from ..planning import Due
-    from ..ports import Store
+    from ..ports import Store, Work
     from .application import Application, RunRequest
 
 PREVIEW = 4
@@ -182,7 +185,11 @@ class Visit:
         try:
             if not work.fenced:
                 return
-            row = work.floor(LeaseKey(self.job.name))
+            row = self._floor(work, keeper)
+        except TargetLocked:
+            # Somebody else's lock says nothing of who is newer, and may be gone in a moment.
+            keeper.release(None)
+            raise
         except ReconcileError:
             return  # working the interval meets the same fault, and reports it
         finally:
@@ -192,6 +199,16 @@ class Visit:
         if writes:
             keeper.commit(writes)
             self.app.runtime.reached("recovered")
+
+    def _floor(self, work: Work, keeper: LeaseKeeper) -> FenceRow | None:
+        """The target's fence row, even where an expired holder was stopped in a commit, which
+        keeps readers away."""
+        try:
+            return work.floor(LeaseKey(self.job.name))
+        except TargetLocked:
+            if not end_blocker(keeper, self.app.runtime):
+                raise
+        return work.floor(LeaseKey(self.job.name))
 
     def _work_through(self, keeper: LeaseKeeper, until: float | None) -> RunReport:
         tried: set[str] = set()
@@ -250,7 +267,7 @@ class Visit:
                 trigger=self.trigger,
                 actor=self.actor,
                 dry_run=self.dry_run,
-                expected_ranges=self._last_ranges(due),
+                expected_ranges=self._last_ranges(),
             )
             engine = Engine(self.store, self.facts.id, keeper, self.app.runtime, work, task, until)
             report = engine.work()
@@ -265,15 +282,9 @@ class Visit:
         self.app.runtime.report(report)
         return report
 
-    def _last_ranges(self, due: Due) -> int | None:
-        newest = self.store.scan(
-            Kind.INTERVAL, self.job.name, before=due.interval.key, limit=5, newest_first=True
-        )
-        for found in newest:
-            record = IntervalRecord.from_json(found.value)
-            if record.state is State.COMPLETED:
-                return record.ranges_total
-        return None
+    def _last_ranges(self) -> int | None:
+        last = completed(self.store, self.job.name, limit=1)
+        return last[0].ranges_total if last else None
 
     def _write_decisions(self, keeper: LeaseKeeper, seen: Look) -> None:
         """Record what was decided besides the work: the job as first seen, and every skip."""
@@ -308,6 +319,7 @@ class Visit:
         record = IntervalRecord.from_json(found.value) if found is not None else None
         waits = due is not None and due.interval.key != lease.interval
         now = self.facts.now
+        took = times(completed(self.store, self.job.name))
         return RunReport(
             job=self.job.name,
             outcome=Outcome.BUSY,
@@ -319,6 +331,8 @@ class Visit:
             waiting_seconds=(
                 (now - due.interval.scheduled_at).total_seconds() if due is not None else 0.0
             ),
+            usual_seconds=took.usual,
+            slowest_seconds=took.slowest,
         )
 
     def _report(
@@ -340,7 +354,7 @@ class Visit:
             outcome = min(short, key=lambda r: r.scheduled_at).outcome
         else:
             outcome = Outcome.COMPLETED if every else Outcome.NOTHING_DUE
-        last = self._last_completed()
+        last = next(iter(completed(self.store, self.job.name, limit=1)), None)
         following = seen.decision.next_due
         return RunReport(
             job=self.job.name,
@@ -355,11 +369,3 @@ class Visit:
             dry_run=self._preview,
             guard=next((r.guard for r in every if r.guard is not None), None),
         )
-
-    def _last_completed(self) -> IntervalRecord | None:
-        newest = self.store.scan(Kind.INTERVAL, self.job.name, limit=20, newest_first=True)
-        for found in newest:
-            record = IntervalRecord.from_json(found.value)
-            if record.state is State.COMPLETED:
-                return record
-        return None

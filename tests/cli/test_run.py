@@ -110,7 +110,9 @@ RESUMED = replace(
     killed=holder("b"),
     killed_generation=7,
     silent=102.4,
+    after_range=17,
 )
+KILLED = replace(RESUMED, dead=True, silent=3.0)
 
 
 @pytest.fixture
@@ -298,8 +300,8 @@ def test_a_terminal_is_told_how_a_killed_night_goes_on(terminal: Cli) -> None:
     terminal.run_answers(RunReport("entitlements", Outcome.COMPLETED, AT, [fared()]), RESUMED)
     assert terminal("run", "entitlements").words.startswith("""\
 entitlements 2026-11-29  resumed at range 18/~69
-  The run on db1 pid 4711, silent for 1m, has been taken over: generation 7 ->
-  8. The target was fenced first: whatever that run still tries is refused.
+  The run on db1 pid 4711 has been silent for 1m: generation 7 -> 8. The target
+  was fenced first: whatever that run still tries is refused.
 entitlements 2026-11-29  completed""")
 
 
@@ -454,11 +456,13 @@ def test_a_log_gets_one_dated_line(cli: Cli, report: IntervalReport, line: str) 
 def test_a_log_tells_of_the_beginning_and_of_whom_was_taken_over(cli: Cli) -> None:
     progress = Progress("entitlements", "2026-11-29", "applying", 7, 69, True, 7000, 11, 22, 3)
     answer = RunReport("entitlements", Outcome.COMPLETED, AT, [fared()])
-    cli.run_answers(answer, STARTED, progress, RESUMED)
-    assert cli("run", "entitlements").words.splitlines()[:2] == [
+    cli.run_answers(answer, STARTED, progress, RESUMED, KILLED)
+    assert cli("run", "entitlements").words.splitlines()[:3] == [
         "2026-11-30T02:41:09Z entitlements 2026-11-29 started, generation 9",
         "2026-11-30T02:41:09Z entitlements 2026-11-29 resumed at range 18/~69: the run on db1 pid"
-        " 4711, silent for 1m, is taken over; generation 7 -> 8",
+        " 4711 has been silent for 1m; generation 7 -> 8",
+        "2026-11-30T02:41:09Z entitlements 2026-11-29 resumed at range 18/~69: the run on db1 pid"
+        " 4711 was killed after range 17; generation 7 -> 8",
     ]
 
 

@@ -1,0 +1,63 @@
+"""What earlier intervals of a job were like: read newest first, and never all of them."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..model import Kind, State
+from ..records import IntervalRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..ports import Store
+
+TIMED = 30
+"""The usual and the slowest time are taken from so many completed intervals."""
+LOOKED_AT = 1000
+"""So many intervals are looked at to find them."""
+PAGE = 100
+
+
+class Times(NamedTuple):
+    """How long completed intervals took, in seconds from first start to completion."""
+
+    usual: float | None
+    slowest: float | None
+    timed: int
+
+
+def newest(store: Store, job: str, *, after: str = "") -> Iterator[IntervalRecord]:
+    """Interval records above a key, newest first."""
+    before = ""
+    while True:
+        page = store.scan(
+            Kind.INTERVAL, job, after=after, before=before, limit=PAGE, newest_first=True
+        )
+        for found in page:
+            yield IntervalRecord.from_json(found.value)
+        if len(page) < PAGE:
+            return
+        before = page[-1].key
+
+
+def completed(store: Store, job: str, limit: int = TIMED) -> list[IntervalRecord]:
+    """The newest completed intervals, newest first."""
+    found: list[IntervalRecord] = []
+    for looked_at, record in enumerate(newest(store, job)):
+        if record.state is State.COMPLETED:
+            found.append(record)
+        if len(found) == limit or looked_at >= LOOKED_AT:
+            break
+    return found
+
+
+def times(records: Sequence[IntervalRecord]) -> Times:
+    """The usual and the slowest time of those that were worked."""
+    seconds = [
+        (record.completed_at - record.started_at).total_seconds()
+        for record in records
+        if record.started_at is not None and record.completed_at is not None
+    ]
+    return Times(median(seconds) if seconds else None, max(seconds, default=None), len(seconds))
