@@ -36,7 +36,7 @@ def raise_fence(
             floors.append(higher.row)
             keeper.regrant(interval, above=higher.row.generation)
         except TargetLocked:
-            if not _end_blocker(keeper, runtime):
+            if not end_blocker(keeper, runtime):
                 raise
     other = floors[-1]
     raise TwoStores(
@@ -46,7 +46,7 @@ def raise_fence(
     )
 
 
-def _end_blocker(keeper: LeaseKeeper, runtime: Runtime) -> bool:
+def end_blocker(keeper: LeaseKeeper, runtime: Runtime) -> bool:
     """End the expired holder that was stopped inside a transaction of the target; False
     where the lock is somebody else's, or the holder cannot be verified from here."""
     before = keeper.previous
