@@ -339,7 +339,10 @@ class Journal:
         return _text(self.record.cursor, "phase") or "planning"
 
     def _resumed_at(self) -> int | None:
-        return self.record.ranges_done + 1 if self.record.cursor is not None else None
+        if self.record.cursor is None:
+            return None
+        following, total = self.record.ranges_done + 1, self.record.ranges_total
+        return following if total is None else min(following, total)
 
     def _put(self, record: IntervalRecord) -> Put:
         return Put(

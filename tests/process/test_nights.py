@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -315,3 +316,27 @@ def test_a_late_older_night_does_not_undo_a_newer_one(three_nights: Scene) -> No
     assert scene.rows() == newer
     shown = scene.run("status", "entitlements", FIRST, "--json").json()["intervals"][0]
     assert (shown["state"], shown["reason"]) == ("failed", "overtaken")
+
+
+def test_a_mismatch_at_the_end_is_no_success_and_the_next_run_compares_everything_again(
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, before = second_night()
+    scene.run(*run_night(SECOND), step="proved:1:SIGKILL")
+    (interval,) = scene.ask(
+        scene.store, f"SELECT value FROM record WHERE kind = 'interval' AND key LIKE '{SECOND}%'"
+    )
+    plan = json.loads(interval[0])["cursor"]["plan"]
+    ((key, value), *_) = scene.ask(
+        scene.store, f"SELECT key, value FROM record WHERE kind = 'range' AND key LIKE '{plan}/%'"
+    )
+    damaged = json.loads(value) | {"applied": "sha256-sum:1:" + "0" * 32}
+    scene.ask(scene.store, f"UPDATE record SET value = '{json.dumps(damaged)}' WHERE key = '{key}'")
+    failed = scene.run(*run_night(SECOND))
+    assert failed.code == 1
+    shown = scene.run("status", "entitlements", SECOND, "--json").json()["intervals"][0]
+    assert (shown["state"], shown["checksum"]) == ("unfinished", None)
+    again = scene.run(*run_night(SECOND), "-v")
+    assert again.code == 0, again.err
+    assert again.err.count("step range_planned") == shown["ranges"]["total"]
+    scene.check(SECOND, before)
