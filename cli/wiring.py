@@ -63,8 +63,14 @@ def _builder(env: Environment) -> Callable[[Job], Work]:
         from ..core.work.entitlements.work import EntitlementsWork
 
         source = open_source(job.work.source)
-        target = open_target(job.work.target, job.name, env.clock, job.work.source.columns)
         fence_wait = job.work.fence_wait or job.lease.ttl or TTL_ONE_HOST
+        target = open_target(
+            job.work.target,
+            job.name,
+            env.clock,
+            job.work.source.columns,
+            fence_wait=fence_wait,
+        )
         return EntitlementsWork(job, source, target, fence_wait)
 
     return build

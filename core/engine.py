@@ -159,9 +159,10 @@ class Engine:
         try:
             return self._fence_and_work()
         except FencedOut as error:
-            report = self._journal.report(Outcome.FENCED_OUT)
-            return replace(report, error=error, newer=error.newer)
-        except (LeaseLapsed, WriteConflict) as error:
+            return self._fenced_out(error)
+        except LeaseLapsed as error:
+            return self._lapsed(error)
+        except WriteConflict as error:
             return replace(self._journal.report(Outcome.FAILED), error=error)
         except (StoreUnreachable, StoreBusy, StoreUnusable):
             raise
@@ -202,6 +203,21 @@ class Engine:
         report = self._journal.completed(proof, obsolete)
         self._runtime.reached("interval_completed")
         return report
+
+    def _lapsed(self, error: LeaseLapsed) -> IntervalReport:
+        """The target only knows that it was broken off, or that time was over; why, the lease
+        says: somebody else may have it by now."""
+        try:
+            self._keeper.progressed()
+        except FencedOut as fenced_out:
+            return self._fenced_out(fenced_out)
+        except LeaseLapsed as lapsed:
+            error = lapsed
+        return replace(self._journal.report(Outcome.FAILED), error=error)
+
+    def _fenced_out(self, error: FencedOut) -> IntervalReport:
+        report = self._journal.report(Outcome.FENCED_OUT)
+        return replace(report, error=error, newer=error.newer)
 
     def _asked_to_stop(self) -> Stop | None:
         signal = self._runtime.stop.reason

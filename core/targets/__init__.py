@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
@@ -19,11 +20,14 @@ def open_target(
     job: str,
     clock: Clock,
     source_columns: Sequence[str] | None = None,
+    *,
+    fence_wait: timedelta = timedelta(seconds=30),
 ) -> Target:
     """The target a configuration describes, for one job; touches no file yet.
 
     `source_columns` are those the source is configured to have beside the account: what is
-    compared where the target's own `columns` do not say. Raises `ConfigError`.
+    compared where the target's own `columns` do not say. `fence_wait` bounds the wait for a
+    lock that keeps us from looking at the fence. Raises `ConfigError`.
     """
     if config.type != "sql" or not config.url.startswith("sqlite:"):
         raise ConfigError(
@@ -32,4 +36,4 @@ def open_target(
         )
     from .sqlite import SqliteTarget
 
-    return SqliteTarget(config, job, clock, source_columns)
+    return SqliteTarget(config, job, clock, source_columns, fence_wait=fence_wait.total_seconds())

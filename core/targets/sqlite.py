@@ -61,11 +61,15 @@ class SqliteTarget:
         job: str,
         clock: Clock,
         source_columns: Sequence[str] | None = None,
+        *,
+        fence_wait: float = WAIT,
     ) -> None:
+        """`fence_wait` is for how many seconds a lock may keep us from looking at the fence."""
         self._config = config
         self._job = job
         self._clock = clock
         self._source_columns = source_columns
+        self._fence_wait = fence_wait
         self._database = Database(sqlite_path(config.url), clock)
         self._table: Table | None = None
         self._version: int | None = None
@@ -87,7 +91,7 @@ class SqliteTarget:
 
     def floor(self, key: LeaseKey) -> FenceRow | None:
         """See `endpoints.Target`."""
-        with self._lock, self._database.reading(WAIT):
+        with self._lock, self._database.reading(self._fence_wait):
             if not sqlite_fence.has_tables(self._database):
                 return None
             return sqlite_fence.read_fence(self._database, key)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from support.scene import NIGHTS, Scene, Table, drifted, night
+from support.scene import NIGHTS, STARTED, Scene, Table, drifted, night
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 EARLIER, FIRST, SECOND = NIGHTS
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_left() -> Iterator[None]:
+    """A test that fails leaves no stopped process behind."""
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
 
 
 @pytest.fixture(scope="session")
@@ -36,10 +46,6 @@ def second_night(first_night: Scene, tmp_path: Path) -> Callable[[], tuple[Scene
     def copy() -> tuple[Scene, Table]:
         nonlocal made
         made += 1
-        folder = tmp_path / str(made)
-        shutil.copytree(first_night.folder, folder)
-        scene = Scene.__new__(Scene)
-        scene.folder, scene.nights = folder, dict(first_night.nights)
-        return scene, first_night.nights[FIRST]
+        return first_night.copy(tmp_path / str(made)), first_night.nights[FIRST]
 
     return copy

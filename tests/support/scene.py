@@ -6,13 +6,16 @@ cron would, and reads target, change log and store behind its back.
 
 from __future__ import annotations
 
+import copy
 import csv
 import hashlib
 import json
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +26,9 @@ NIGHTS = [str(datetime.now(UTC).date() - timedelta(days=ago)) for ago in (2, 1, 
 
 STEPPER = Path(__file__).with_name("stepper.py")
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+
+STARTED: list[subprocess.Popen[str]] = []
+"""Processes of the test under way, some of which may be stopped."""
 
 Table = dict[tuple[str, str], str]
 
@@ -69,6 +75,13 @@ class Scene:
             )
         db.close()
 
+    def copy(self, folder: Path) -> Scene:
+        """The same job in another folder, with all that was done in it."""
+        shutil.copytree(self.folder, folder)
+        made = copy.copy(self)
+        made.folder, made.nights = folder, dict(self.nights)
+        return made
+
     @property
     def target(self) -> Path:
         return self.folder / "app.db"
@@ -98,7 +111,7 @@ class Scene:
 
     def start_process(self, *argv: str, step: str = "") -> subprocess.Popen[str]:
         """Start it and come back at once."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.command(*argv, step=step),
             cwd=self.folder,
             env=ENVIRONMENT,
@@ -107,6 +120,8 @@ class Scene:
             stderr=subprocess.PIPE,
             text=True,
         )
+        STARTED.append(process)
+        return process
 
     def run(self, *argv: str, step: str = "") -> Ran:
         """Run it to its end."""
@@ -135,6 +150,26 @@ class Scene:
             return found
         finally:
             db.close()
+
+    def grant(self) -> tuple[int, bool]:
+        """The newest generation, and whether another may be granted now."""
+        boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+        query = f"SELECT generation, released OR expires_boot <= {boot} FROM lease"
+        (found,) = self.ask(self.store, query) or [(0, 1)]
+        return found[0], bool(found[1])
+
+    def everything(self) -> str:
+        """All that is in the store and the target, to see whether anything is written."""
+        texts = []
+        for path in (self.store, self.target):
+            db = sqlite3.connect(path)
+            texts += list(db.iterdump())
+            db.close()
+        return "\n".join(texts)
+
+    def events(self, date: str) -> list[dict]:  # type: ignore[type-arg]
+        """The trail of one interval, as the command line shows it."""
+        return self.run("status", "entitlements", date, "--json").json()["events"]  # type: ignore[no-any-return]
 
     def check(self, date: str, before: Table) -> None:
         """The night is done: table, log, and the stored proof agree with a recount."""

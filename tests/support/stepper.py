@@ -1,38 +1,189 @@
-"""Runs the command line and sends this process a signal at a named step.
+"""Runs the command line, and lets things happen to it at exact points.
 
-    python stepper.py STEP:COUNT:SIGNAL ARGV…
+    python stepper.py SPEC[,SPEC…] ARGV…
 
-The step is one of those in `reconcile/core/engine.py`; the signal comes when it is reached
-for the COUNT-th time.
+A step is one of those in `reconcile/core/engine.py`. COUNT is the how-manieth time it is
+reached, or `*` for each time.
+
+STEP:COUNT:SIGNAL        this process gets the signal there
+STEP:COUNT:hang          that step never ends
+STEP:COUNT:wait=SECONDS  that step takes so long
+commit@FILE:COUNT:SIGNAL the same right before a write to a database of that name is committed
+clock@PATH               the wall clock is out by the number of seconds in that file
+clock=SECONDS@STEP:COUNT the wall clock is stepped there, once
+disturb@ACCOUNT          somebody else writes to the account's rows after each look at the target
+rival                    another store raises the target's fence right before we do
+busy                     a thread of this process burns the processor
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from reconcile.cli import main, wiring
 
 
-def install(spec: str) -> None:
+class Point:
+    """What is to happen at a step, and how many passes are left until then."""
+
+    def __init__(self, spec: str) -> None:
+        self.name, count, self.action = spec.split(":")
+        self.left = None if count == "*" else int(count)
+
+    def passed(self) -> None:
+        """It was reached once more."""
+        if self.left is not None:
+            self.left -= 1
+            if self.left != 0:
+                return
+        self.act()
+
+    def act(self) -> None:
+        if self.action == "hang":
+            threading.Event().wait()
+        elif self.action.startswith("wait="):
+            time.sleep(float(self.action.removeprefix("wait=")))
+        else:
+            os.kill(os.getpid(), getattr(signal, self.action))
+
+
+def at_steps(points: list[Point]) -> None:
     """Wrap the step hook that the wiring hands to the core."""
-    name, count, number = spec.split(":")
-    left = [int(count)]
     build: Any = wiring.application
 
     def application(call: Any, report: Any, reached: Any) -> Any:
         def at(step: str) -> None:
             reached(step)
-            if step == name:
-                left[0] -= 1
-                if left[0] == 0:
-                    os.kill(os.getpid(), getattr(signal, number))
+            for point in points:
+                if point.name == step:
+                    point.passed()
 
         return build(call, report, at)
 
     wiring.application = application
+
+
+def before_commits(points: list[Point]) -> None:
+    """Have SQLite's connections made so that a COMMIT can be seen coming."""
+    connect = sqlite3.connect
+
+    def watched(database: str, *args: Any, **options: Any) -> sqlite3.Connection:
+        name = Path(database.partition("?")[0]).name
+
+        class Watched(sqlite3.Connection):
+            writes = False
+
+            def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+                if sql.startswith("BEGIN"):
+                    self.writes = "IMMEDIATE" in sql
+                if sql == "COMMIT" and self.writes:
+                    for point in points:
+                        if point.name == f"commit@{name}":
+                            point.passed()
+                return super().execute(sql, *parameters)
+
+        return connect(database, *args, factory=Watched, **options)
+
+    sqlite3.connect = watched  # type: ignore[assignment]
+
+
+def wrong_clock(path: Path) -> None:
+    """The offset may be changed at any time, for all processes that look at the same file."""
+    shift_clock(lambda: float(path.read_text()))
+
+
+def shift_clock(offset: Any) -> None:
+    """Put the wall clock, and nothing else, out."""
+    from reconcile.cli.environment import SystemClock
+
+    now: Any = SystemClock.now
+    SystemClock.now = lambda self: now(self) + timedelta(seconds=offset())  # type: ignore[method-assign]
+
+
+def stepped_clock(spec: str) -> Point:
+    """A clock that is right until a step is reached."""
+    seconds, _, at = spec.partition("@")
+    offset = [0.0]
+    shift_clock(lambda: offset[0])
+    point = Point(f"{at}:clock")
+    point.act = lambda: offset.__setitem__(0, float(seconds))  # type: ignore[method-assign]
+    return point
+
+
+def disturbed(account: str) -> None:
+    """Somebody else changes the account's rows whenever they have been read."""
+    from reconcile.core.targets.sqlite import SqliteTarget
+
+    lines: Any = SqliteTarget.lines
+    numbers = iter(range(10**9))
+
+    def read(self: Any, span: Any) -> Any:
+        found = lines(self, span)
+        db = sqlite3.connect(self._database.path)
+        with db:
+            db.execute(
+                "UPDATE entitlements SET level = ? WHERE account_id = ?",
+                (f"other-{next(numbers)}", account),
+            )
+        db.close()
+        return found
+
+    SqliteTarget.lines = read  # type: ignore[method-assign]
+
+
+def rivalled() -> None:
+    """Another store is always one generation ahead."""
+    from reconcile.core.targets.sqlite import SqliteTarget
+
+    raise_fence: Any = SqliteTarget.raise_fence
+
+    def raised(self: Any, fence: Any, store_id: str, wait: Any) -> Any:
+        db = sqlite3.connect(self._database.path)
+        with db:
+            db.execute(
+                "UPDATE reconcile_fence SET generation = ?, run_id = 'theirs', store_id = 'rival'",
+                (fence.generation + 1,),
+            )
+        db.close()
+        return raise_fence(self, fence, store_id, wait)
+
+    SqliteTarget.raise_fence = raised  # type: ignore[method-assign]
+
+
+def burn() -> None:
+    """Python code that never rests."""
+    number = 0
+    while True:
+        number += 1
+
+
+def install(specs: str) -> None:
+    """Make everything happen that the specs name."""
+    points = []
+    for spec in specs.split(","):
+        if spec.startswith("clock@"):
+            wrong_clock(Path(spec.removeprefix("clock@")))
+        elif spec.startswith("clock="):
+            points.append(stepped_clock(spec.removeprefix("clock=")))
+        elif spec.startswith("disturb@"):
+            disturbed(spec.removeprefix("disturb@"))
+        elif spec == "rival":
+            rivalled()
+        elif spec == "busy":
+            threading.Thread(target=burn, daemon=True).start()
+        else:
+            points.append(Point(spec))
+    at_steps(points)
+    if any(point.name.startswith("commit@") for point in points):
+        before_commits(points)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,156 @@
+"""Holders that are stopped past their lease, anywhere: another takes over, and no later
+write of theirs is accepted by store or target."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from support.fakes import eventually
+from support.scene import NIGHTS, Scene, drifted, is_stopped, night
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+FIRST, SECOND = NIGHTS[1:]
+RUN = ("run", "entitlements", "--interval", SECOND)
+SHORT = '[jobs.entitlements.lease]\nttl = "2s"\n'
+STALLS = 30
+"""Stops at random moments of a night."""
+
+AT_ONCE = 10
+"""So many scenes wait for their leases side by side."""
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """Night one completed, night two exported, a lease of two seconds."""
+    scene = Scene(tmp_path_factory.mktemp("stage") / "one", FIRST, range_size=50, extra=SHORT)
+    truth = night(21, 600)
+    scene.write_night(FIRST, truth)
+    scene.write_night(SECOND, drifted(truth, 22))
+    done = scene.run("run", "entitlements", "--interval", FIRST)
+    assert done.code == 0, done.err
+    return scene
+
+
+def take_over(scene: Scene, stopped: subprocess.Popen[str]) -> int:
+    """Let another process finish the night of a stopped one, then let that one go on.
+
+    Returns how the stopped one ended.
+    """
+    eventually(lambda: scene.grant()[1], "its lease, if it still has one, expires")
+    other = scene.run(*RUN)
+    assert other.code == 0, other.err
+    assert "locked" not in other.err
+    scene.check(SECOND, scene.nights[FIRST])
+    done = scene.everything()
+    stopped.send_signal(signal.SIGCONT)
+    _, err = stopped.communicate(timeout=30)
+    assert scene.everything() == done, "a write was accepted after the takeover"
+    assert "Traceback" not in err
+    runs = scene.run("status", "entitlements", SECOND, "--json").json()["runs"]
+    if len(runs) == 2:
+        assert [run["ending"] for run in runs] == ["abandoned", "completed"]
+        assert runs[1]["generation"] > runs[0]["generation"]
+        assert stopped.returncode in (80, -signal.SIGKILL), err
+    return stopped.returncode
+
+
+def test_stopped_at_thirty_random_moments_it_writes_nothing_after_the_takeover(
+    stage: Scene, tmp_path: Path
+) -> None:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")  # noqa: T201 - pytest shows it where the test fails
+
+    def stall(number: int) -> int:
+        rng = random.Random(seed + number)
+        scene = stage.copy(tmp_path / str(number))
+        generation, _ = scene.grant()
+        first = scene.start_process(*RUN)
+        eventually(lambda: scene.grant()[0] > generation, "it has the lease")
+        time.sleep(rng.uniform(0, 0.25))
+        first.send_signal(signal.SIGSTOP)
+        eventually(lambda: first.poll() is not None or is_stopped(first.pid), "it is stopped")
+        return take_over(scene, first)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        codes = list(pool.map(stall, range(STALLS)))
+    assert sum(code in (80, -signal.SIGKILL) for code in codes) >= STALLS // 5, codes
+
+
+INSIDE = [
+    "commit@reconcile.db:2:SIGSTOP",  # the run is opened
+    "commit@reconcile.db:9:SIGSTOP",
+    "commit@app.db:1:SIGSTOP",  # the fence is raised
+    "commit@app.db:2:SIGSTOP",
+    "commit@app.db:9:SIGSTOP",
+]
+
+
+def test_stopped_inside_a_transaction_it_is_ended_as_what_blocks_the_others(
+    stage: Scene, tmp_path: Path
+) -> None:
+    def stall(point: str) -> int:
+        scene = stage.copy(tmp_path / point)
+        first = scene.start_process(*RUN, step=point)
+        eventually(lambda: is_stopped(first.pid), "it is stopped")
+        return take_over(scene, first)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        assert list(pool.map(stall, INSIDE)) == [-signal.SIGKILL] * len(INSIDE)
+
+
+def test_a_holder_stopped_inside_a_transaction_of_the_store_is_busy_while_its_lease_lives(
+    stage: Scene, tmp_path: Path
+) -> None:
+    scene = stage.copy(tmp_path / "scene")
+    config = scene.folder / "reconcile.toml"
+    config.write_text(config.read_text().replace("2s", "60s"))
+    first = scene.start_process(*RUN, step="commit@reconcile.db:9:SIGSTOP")
+    eventually(lambda: is_stopped(first.pid), "it is stopped")
+    other = scene.run(*RUN)
+    assert other.code == 75
+    assert f"pid {first.pid}" in other.err
+    assert "locked" not in other.err
+    first.send_signal(signal.SIGCONT)
+    _, err = first.communicate(timeout=30)
+    assert first.returncode == 0, err
+    scene.check(SECOND, scene.nights[FIRST])
+
+
+def test_the_fence_is_raised_before_the_stopped_run_is_reported_closed(
+    stage: Scene, tmp_path: Path
+) -> None:
+    def stall(at: str) -> int:
+        scene = stage.copy(tmp_path / at)
+        first = scene.start_process(*RUN, step=f"{at}:SIGSTOP")
+        eventually(lambda: is_stopped(first.pid), "it is stopped")
+        eventually(lambda: scene.grant()[1], "its lease expires")
+        fence = fenced_at(scene)
+        granted_only = scene.run(*RUN, step="lease_acquired:1:SIGKILL")
+        assert granted_only.code == -signal.SIGKILL
+        assert endings(scene) == [None], "granted, and the target still accepts the old one"
+        assert fenced_at(scene) == fence
+        assert scene.run(*RUN, step="fence_raised:1:SIGKILL").code == -signal.SIGKILL
+        assert endings(scene) == [None]
+        assert fenced_at(scene) > fence
+        return take_over(scene, first)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        codes = pool.map(stall, ["range_planned:4", "range_committed:3", "target_completed:1"])
+        assert list(codes) == [80, 80, 80]
+
+
+def fenced_at(scene: Scene) -> int:
+    return int(scene.ask(scene.target, "SELECT generation FROM reconcile_fence")[0][0])
+
+
+def endings(scene: Scene) -> list[str | None]:
+    runs = scene.run("status", "entitlements", SECOND, "--json").json()["runs"]
+    return [run["ending"] for run in runs]
