@@ -68,14 +68,27 @@ def _recovered(
     store: Store, job: Job, seen: Look, newest: Newest, proved: IntervalRecord | None
 ) -> Iterator[Write]:
     """Close what the store does not know any more, up to the target's newest interval."""
+    if seen.version == ABSENT and seen.job.horizon_at > newest.scheduled_at:
+        # A store that never saw the job would begin with tonight, and owe no night before.
+        record_of_job = replace(seen.job, horizon_at=newest.scheduled_at)
+        yield Put(Kind.JOB, job.name, "", record_of_job.to_json(), expect=ABSENT)
     after = proved.scheduled_at if proved is not None else None
-    known: list[datetime] = []
+    if after == newest.scheduled_at:
+        known_one, version = read_interval(store, job.name, newest.scheduled_at)
+        assert proved is not None, "it has an instant"
+        one = known_one or replace(proved, span=1, until_at=None, last_id=None)
+        yield from _writes(job, _as_in_target(one, newest), version, newest)
+        return
+    known: list[tuple[datetime, datetime]] = []
     for record, version in _between(store, job, after, newest.scheduled_at):
-        known.append(record.scheduled_at)
-        if record.state.is_final or record.scheduled_at == newest.scheduled_at:
-            continue
-        closed = replace(record, state=State.COMPLETED, reason="recovered", waiting=None)
-        yield from _writes(job, closed, version, newest)
+        known.append((record.scheduled_at, record.until_at or record.scheduled_at))
+        if record.scheduled_at == newest.scheduled_at:
+            # One that is open was completed in the target and is about to be in the store.
+            if record.state.is_final or record.rerun < newest.rerun:
+                yield from _writes(job, _as_in_target(record, newest), version, newest)
+        elif not record.state.is_final:
+            closed = replace(record, state=State.COMPLETED, reason="recovered", waiting=None)
+            yield from _writes(job, closed, version, newest)
     for first, until, count in _stretches(job, seen, after, newest, known):
         record = IntervalRecord(
             id=first.id,
@@ -89,6 +102,20 @@ def _recovered(
             checksum=newest.checksum if until == newest.scheduled_at else None,
         )
         yield from _writes(job, record, ABSENT, newest)
+
+
+def _as_in_target(record: IntervalRecord, newest: Newest) -> IntervalRecord:
+    """The newest interval, of which the target has seen more than this record."""
+    return replace(
+        record,
+        state=State.COMPLETED,
+        reason="recovered",
+        rerun=newest.rerun,
+        checksum=newest.checksum,
+        waiting=None,
+        failure=None,
+        earlier=None,
+    )
 
 
 def _writes(job: Job, record: IntervalRecord, version: int, newest: Newest) -> Iterator[Write]:
@@ -122,13 +149,17 @@ def _between(
 
 
 def _stretches(
-    job: Job, seen: Look, after: datetime | None, newest: Newest, known: Sequence[datetime]
+    job: Job,
+    seen: Look,
+    after: datetime | None,
+    newest: Newest,
+    known: Sequence[tuple[datetime, datetime]],
 ) -> Iterator[tuple[Interval, datetime, int]]:
     """Contiguous scheduled instants without a record: first, last, how many."""
     last = Interval(job.name, newest.scheduled_at, newest.interval)
     schedule = seen.schedule
     if schedule is None:
-        if newest.scheduled_at not in known:
+        if newest.scheduled_at not in [first for first, _ in known]:
             yield last, newest.scheduled_at, 1
         return
     begin = after or min(seen.job.horizon_at, newest.scheduled_at) - TICK
@@ -140,10 +171,12 @@ def _stretches(
     instants = list(schedule.between(begin, newest.scheduled_at))
     if instants[-1:] != [newest.scheduled_at]:
         instants.append(newest.scheduled_at)
-    having = set(known)
+    number = 0
     stretch: list[datetime] = []
     for at in [*instants, None]:
-        if at is not None and at not in having:
+        while at is not None and number < len(known) and known[number][1] < at:
+            number += 1
+        if at is not None and not (number < len(known) and known[number][0] <= at):
             stretch.append(at)
         elif stretch:
             alone = stretch[0] == last.scheduled_at

@@ -171,8 +171,8 @@ class Scene:
         """The trail of one interval, as the command line shows it."""
         return self.run("status", "entitlements", date, "--json").json()["events"]  # type: ignore[no-any-return]
 
-    def check(self, date: str, before: Table) -> None:
-        """The night is done: table, log, and the stored proof agree with a recount."""
+    def check_target(self, date: str, before: Table) -> None:
+        """The table is that night's truth, and each change that led to it is logged once."""
         after = self.nights[date]
         assert self.rows() == after
         log = self.log(date)
@@ -182,6 +182,11 @@ class Scene:
             + ["revoke"] * len(before.keys() - after.keys())
             + ["update"] * sum(before[key] != after[key] for key in before.keys() & after.keys())
         )
+
+    def check(self, date: str, before: Table) -> None:
+        """The night is done: table, log, and the stored proof agree with a recount."""
+        self.check_target(date, before)
+        after = self.nights[date]
         shown = self.run("status", "entitlements", date, "--json").json()
         (interval,) = shown["intervals"]
         assert interval["state"] == "completed"
