@@ -216,7 +216,8 @@ class Visit:
         while True:
             lease = self.store.lease(LeaseKey(self.job.name))
             overlaps = lease.overlaps if lease is not None else 0
-            seen = look(self.store, self.job, keeper.now(), tried)
+            # By the clock that the trigger saw which was turned away meanwhile.
+            seen = look(self.store, self.job, self.store.facts().now, tried)
             due = self._due(seen, tried)
             self.app.runtime.reached("decided")
             if not self.dry_run:
