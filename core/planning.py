@@ -132,6 +132,9 @@ def decide(
             continue
         walk.gap(settled_until, record.scheduled_at - TICK)
         settled_until = max(settled_until, record.until_at or record.scheduled_at)
+        if settled_until > now:
+            # A span recovered before the clock was put back: it must be seen until now is past it.
+            walk.missing = min(walk.missing or now, record.scheduled_at)
         if not record.state.is_final:
             walk.record(record, version)
     walk.gap(settled_until, now)
@@ -255,7 +258,7 @@ class _Walk:
         self.skips: list[Skip] = []
         self.waiting: list[Waiting] = []
         self.backlog = 0
-        # The oldest instant that is left without a record.
+        # The oldest instant without a record, or whose record must be read the next time too.
         self.missing: datetime | None = None
 
     def gap(self, after: datetime, until: datetime) -> None:

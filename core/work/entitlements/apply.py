@@ -14,31 +14,33 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...errors import ChangedMeanwhile, TargetUnusable
+from ...errors import ChangedMeanwhile, FencedOut, TargetUnusable
 from ...events import Progress
 from ...model import Kind, PlanId, Put
 from ...ports import Step
-from ...records import RangeRecord, range_key
+from ...records import range_key
 from ...rows import Action, KeySpan, RangeChanges
 from .compare import compare, unpack
 from .judge import Totals, judge_counts
 from .plan import APPLYING
 from .ranges import cut
+from .standing import differing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...config import EntitlementsConfig
     from ...endpoints import Committed, Reading, Target
+    from ...model import JsonObject
     from ...ports import WorkOrder
-    from ...records import PlanRecord
+    from ...records import PlanRecord, RangeRecord
     from ...rows import Change, Row, Schema
 
 TRIES = 5
 """So often one account is compared before it is left alone."""
 ROUNDS = 5 * TRIES
 """So often one range is, whoever's accounts change."""
-PAGE = 200
+NOTHING = Totals(0, 0, 0)
 CONFLICT = "somebody else keeps changing it"
 
 
@@ -58,6 +60,7 @@ class Applier:
     plan: PlanRecord
     totals: Totals
     approved: bool
+    _beyond: Totals = NOTHING
 
     def steps(self, done: int) -> Iterator[Step]:
         """Apply the differing ranges after number `done`, a step each.
@@ -65,8 +68,10 @@ class Applier:
         Raises `GuardTripped`: plan anew, and let the guards look at the whole again.
         """
         record = self.order.record
+        self._beyond = _beyond_of(record.cursor)
         counts = {"grant": record.grant, "revoke": record.revoke, "update": record.update}
-        for planned in self._ranges(done):
+        job, plan = self.order.interval.job, self.plan.id
+        for planned in differing(self.order.records, job, plan, done):
             self.order.progressed()
             committed, found = self._commit(planned)
             self.order.reached("range_committed")
@@ -74,27 +79,13 @@ class Applier:
                 counts[action] += committed.changes[action]
             yield self._step(found, counts)
 
-    def _ranges(self, done: int) -> Iterator[RangeRecord]:
-        job, plan = self.order.interval.job, self.plan.id
-        after = range_key(plan, done)
-        while True:
-            page = self.order.records.scan(
-                Kind.RANGE, job, prefix=f"{plan}/", after=after, limit=PAGE
-            )
-            for record in page:
-                found = RangeRecord.from_json(record.value)
-                if found.differs:
-                    yield found
-            if len(page) < PAGE:
-                return
-            after = page[-1].key
-
     def _commit(self, found: RangeRecord) -> tuple[Committed, RangeRecord]:
         """Commit one range, comparing it again as often as somebody else changes it."""
         planned = self._planned(found.number)
         changes: Sequence[Change] = planned
         tries: Counter[str] = Counter()
         rounds = 0
+        new: Totals | None = None
         while True:
             part = self._part(found, changes)
             try:
@@ -113,8 +104,9 @@ class Applier:
                 found, changes = self._compare_again(found, stubborn)
                 if not error.accounts:
                     tries.update({c.row[0] or "" for c in before ^ set(changes)})
-                self._judge_again(planned, changes)
+                new = self._judge_again(planned, changes)
             else:
+                self._beyond += new or _unplanned(planned, committed)
                 applied = replace(found, applied=committed.checksum, run_id=self.order.fence.run)
                 return committed, applied
 
@@ -122,8 +114,13 @@ class Applier:
         record = self.order.records.get(
             Kind.CHANGES, self.order.interval.job, range_key(self.plan.id, number)
         )
-        assert record is not None
-        assert record.blob is not None, "planned changes are dropped at completion only"
+        if record is None or record.blob is None:
+            # They are dropped at completion only: another run came first, or the store went back.
+            raise FencedOut(
+                f"the store has no planned changes for range {number} any more: another run has"
+                " completed the interval, or the store was replaced",
+                hint="nothing to do: the next trigger works what is left",
+            )
         return unpack(record.blob)
 
     def _part(self, found: RangeRecord, changes: Sequence[Change]) -> RangeChanges:
@@ -179,17 +176,18 @@ class Applier:
                 break
         return rows, bad
 
-    def _judge_again(self, planned: Sequence[Change], changes: Sequence[Change]) -> None:
-        """What is new in a range is judged on top of the plan; alone, if that was approved."""
+    def _judge_again(self, planned: Sequence[Change], changes: Sequence[Change]) -> Totals:
+        """What is new in this range, judged with what was new in others, on top of the plan;
+        without the plan, if that was approved."""
         known = set(planned)
-        new = [change for change in changes if change not in known]
-        revoke = sum(change.action is Action.REVOKE for change in new)
-        update = sum(change.action is Action.UPDATE for change in new)
+        new = _totals(change for change in changes if change not in known)
+        judged = self._beyond + new
         if not self.approved:
-            revoke += self.totals.revoke
-            update += self.totals.update
-        if judge_counts(self.config.guards, Totals(revoke, update, self.totals.base)) is not None:
+            judged += Totals(self.totals.revoke, self.totals.update, 0)
+        judged = replace(judged, base=self.totals.base)
+        if judge_counts(self.config.guards, judged) is not None:
             raise GuardTripped
+        return new
 
     def _step(self, found: RangeRecord, counts: dict[str, int]) -> Step:
         job = self.order.interval.job
@@ -211,8 +209,31 @@ class Applier:
                 "plan": self.plan.id,
                 "range": found.number,
                 "upper": found.upper,
+                "beyond": [self._beyond.revoke, self._beyond.update],
             },
             writes=[Put(Kind.RANGE, job, range_key(self.plan.id, found.number), found.to_json())],
             show={**counts, "ranges_done": found.number, "committed": found.number},
             report=report,
         )
+
+
+def _totals(changes: Iterable[Change]) -> Totals:
+    actions = Counter(change.action for change in changes)
+    return Totals(actions[Action.REVOKE], actions[Action.UPDATE], 0)
+
+
+def _beyond_of(cursor: JsonObject | None) -> Totals:
+    """What earlier runs of this plan applied that was not in it."""
+    found = cursor.get("beyond") if cursor is not None else None
+    if not isinstance(found, list):
+        return NOTHING
+    revoke, update = found
+    return Totals(revoke, update, 0)
+
+
+def _unplanned(planned: Sequence[Change], committed: Committed) -> Totals:
+    """The marker of a run that was killed tells how much it applied, not what: all of it
+    counts as new where that is not what was planned."""
+    was = _totals(planned)
+    found = Totals(committed.changes[Action.REVOKE], committed.changes[Action.UPDATE], 0)
+    return NOTHING if found == was else found

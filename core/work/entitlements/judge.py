@@ -41,6 +41,11 @@ class Totals:
     update: int
     base: int
 
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            self.revoke + other.revoke, self.update + other.update, self.base + other.base
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Trip:

@@ -1,10 +1,11 @@
 """Entitlement reconciliation as the engine sees it: plan, judge, apply, prove, complete.
 
 A run goes on where the interval's cursor stands. The plan it finds there still holds when
-the source tells the same truth (its fingerprint), ranges are cut alike, and, for a source
-that tells the truth of now, when it is not older than `plan_age`; a plan that waits for or
-has an approval does not age. Otherwise a new plan is made: nothing that was applied is lost
-by that, it is simply found equal.
+the source tells the same truth (its fingerprint), ranges are cut alike, no other interval
+has changed the target since (see `standing.py`), and, for a source that tells the truth of
+now, when it is not older than `plan_age`; a plan that waits for or has an approval does not
+age. Otherwise a new plan is made: nothing that was applied is lost by that, it is simply
+found equal.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .apply import Applier, GuardTripped
 from .judge import Totals, digest, explain, judge, planned_changes
 from .plan import APPLYING, Planner
 from .prove import prove
+from .standing import counted, is_void, void_others
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -73,6 +75,8 @@ class EntitlementsWork:
         self._reading = self._source.open(order.interval, schema)
         planner = Planner(order, self._config, self._reading, self._target, schema)
         plan = self._standing_plan(order, self._reading)
+        if plan is None and not order.dry_run:
+            yield from self._told(order)
         while True:
             if plan is None or not plan.complete:
                 plan = yield from self._planned(order, planner, plan)
@@ -86,6 +90,7 @@ class EntitlementsWork:
             order.reached("judged")
             if order.dry_run:
                 return
+            yield from self._void_others(order, plan)
             applier = Applier(
                 order, self._config, self._reading, self._target, schema, plan, totals, approved
             )
@@ -95,6 +100,22 @@ class EntitlementsWork:
                 plan = None
             else:
                 return
+
+    def _told(self, order: WorkOrder) -> Iterator[Step]:
+        """Before a new plan: what a killed run committed under the old one and did not tell."""
+        record = counted(order.record, order.records, self._target, self._job.name)
+        if record is not order.record and record.cursor is not None:
+            show = {"grant": record.grant, "revoke": record.revoke, "update": record.update}
+            yield Step(record.cursor, (), show)
+
+    def _void_others(self, order: WorkOrder, plan: PlanRecord) -> Iterator[Step]:
+        """Before the first change: no other interval's plan will say what the target holds."""
+        cursor = order.record.cursor
+        if plan.differing and cursor is not None:
+            job, key = self._job.name, order.interval.key
+            writes = void_others(order.records, self._target, job, key)
+            if writes:
+                yield Step(cursor, writes, {})
 
     def _planned(
         self, order: WorkOrder, planner: Planner, plan: PlanRecord | None
@@ -190,7 +211,7 @@ class EntitlementsWork:
     def _standing_plan(self, order: WorkOrder, reading: Reading) -> PlanRecord | None:
         """The plan that the cursor names, where it still holds."""
         record = order.record
-        if record.cursor is None or order.dry_run:
+        if record.cursor is None or is_void(record.cursor) or order.dry_run:
             return None
         found = order.records.get(Kind.PLAN, self._job.name, str(record.cursor.get("plan")))
         if found is None:
