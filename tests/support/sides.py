@@ -1,0 +1,394 @@
+"""The two sides a holder writes to, which a test may copy, put back and wipe, and look at
+behind everybody's back: a store and a target, each in memory and as SQLite files."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+from reconcile.core.checksum import checksum, encode_rows
+from reconcile.core.config import TargetConfig, sqlite_url
+from reconcile.core.endpoints import Committed
+from reconcile.core.errors import (
+    ChangedMeanwhile,
+    FencedOut,
+    FenceIsHigher,
+    LeaseLapsed,
+    OldOverNew,
+)
+from reconcile.core.model import Fence, FenceRow, LeaseKey, Newest, PlanId, Proof
+from reconcile.core.ports import Clock, Store
+from reconcile.core.rows import Action, Change, Column, ColumnKind, KeySpan, RangeChanges, Schema
+from reconcile.core.targets.sqlite import SqliteTarget
+from reconcile.stores.memory import MemoryServer
+from reconcile.stores.sqlite import SqliteStore
+
+Table: TypeAlias = "dict[tuple[str, str], str]"
+"""Entitlements as (account, entitlement): level."""
+
+JOB = "entitlements"
+TABLE = (
+    "CREATE TABLE entitlements (account_id TEXT NOT NULL, entitlement TEXT NOT NULL,"
+    " level TEXT NOT NULL, PRIMARY KEY (account_id, entitlement))"
+)
+
+
+def scratch() -> TemporaryDirectory[str]:
+    """A folder in memory where there is such a place: what is tested is not the disk."""
+    memory = Path("/dev/shm")
+    return TemporaryDirectory(dir=memory if memory.is_dir() else None)
+
+
+def inside(table: Table, span: KeySpan) -> Table:
+    """The part of a table that lies in a span."""
+    return {
+        key: level
+        for key, level in table.items()
+        if (span.lower is None or key[0] > span.lower)
+        and (span.upper is None or key[0] <= span.upper)
+    }
+
+
+# --- stores
+
+
+class MemoryStoreSide:
+    """A server that several processes share; it is put back in place, under its connections."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._server = MemoryServer(clock, "store-1")
+        self._made = 1
+
+    def connect(self) -> Store:
+        return self._server.connect()
+
+    peek = connect
+
+    def snapshot(self) -> Any:
+        server = self._server
+        leases = {key: copy(granted) for key, granted in server.leases.items()}
+        return server.id, leases, server.records, server.appended
+
+    def restore(self, snapshot: Any) -> None:
+        server = self._server
+        server.id, leases, server.records, server.appended = snapshot
+        server.leases = {key: copy(granted) for key, granted in leases.items()}
+
+    def wipe(self) -> None:
+        self._made += 1
+        self.restore((f"store-{self._made}", {}, {}, 0))
+
+    def close(self) -> None:
+        pass
+
+
+@cache
+def _store_file() -> bytes:
+    """An empty store, made once."""
+
+    class Still:
+        boot = staticmethod(lambda: 1.0)
+
+    with scratch() as folder:
+        path = Path(folder) / "state.db"
+        SqliteStore(path, clock=Still(), boot_id="b", new_id=lambda: "?").close()  # type: ignore[arg-type]
+        db = sqlite3.connect(path)
+        made = db.serialize()
+        db.close()
+        return made
+
+
+class SqliteStoreSide:
+    """A store file that is really replaced, while others have it open."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._folder = scratch()
+        self._path = Path(self._folder.name) / "state.db"
+        self._made = 0
+        self._peek: SqliteStore | None = None
+        self.wipe()
+
+    def connect(self) -> SqliteStore:
+        return SqliteStore(self._path, clock=self._clock, boot_id="b", new_id=lambda: "?")
+
+    def peek(self) -> Store:
+        if self._peek is None:
+            self._peek = self.connect()
+        return self._peek
+
+    def snapshot(self) -> Any:
+        db = sqlite3.connect(self._path)
+        copied = db.serialize()
+        db.close()
+        return copied
+
+    def restore(self, snapshot: Any) -> None:
+        self.close_peek()
+        new = self._path.with_suffix(".new")
+        new.write_bytes(snapshot)
+        self._replace(new)
+
+    def _replace(self, new: Path) -> None:
+        new.chmod(0o600)
+        for ending in ("-wal", "-shm"):
+            Path(f"{self._path}{ending}").unlink(missing_ok=True)
+        new.replace(self._path)
+
+    def wipe(self) -> None:
+        self.close_peek()
+        self._made += 1
+        new = self._path.with_suffix(".new")
+        new.write_bytes(_store_file())
+        db = sqlite3.connect(new, isolation_level=None)
+        db.execute("UPDATE meta SET value = ? WHERE name = 'id'", (f"store-{self._made}",))
+        db.close()
+        self._replace(new)
+
+    def close_peek(self) -> None:
+        if self._peek is not None:
+            self._peek.close()
+            self._peek = None
+
+    def close(self) -> None:
+        self.close_peek()
+        self._folder.cleanup()
+
+
+# --- targets
+
+
+@dataclass
+class Contents:
+    """All that a target in memory keeps; `log` is [interval, rerun, run, generation, change]."""
+
+    rows: Table = field(default_factory=dict)
+    fence: FenceRow | None = None
+    markers: dict[tuple[str, int], tuple[Committed, str, int]] = field(default_factory=dict)
+    log: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+class MemoryTarget:
+    """One connection to a `MemoryTargetSide`. See `core.ports.Target`."""
+
+    fenced = True
+
+    def __init__(self, side: MemoryTargetSide, clock: Clock) -> None:
+        self._side = side
+        self._clock = clock
+        self._interrupted = False
+
+    def _contents(self) -> Contents:
+        if self._interrupted:
+            raise LeaseLapsed("broken off")
+        return self._side.contents
+
+    def _own(self, fence: Fence) -> Contents:
+        contents = self._contents()
+        row = contents.fence
+        if row is None or (row.generation, row.run) != (fence.generation, fence.run):
+            raise FencedOut(f"the fence row is {row}, not of {fence}")
+        return contents
+
+    def describe(self) -> str:
+        return "memory"
+
+    def schema(self) -> Schema:
+        names = ("account_id", "entitlement", "level")
+        columns = tuple(Column(name, ColumnKind.TEXT, nullable=False) for name in names)
+        return Schema(columns, (0, 1))
+
+    def floor(self, key: LeaseKey) -> FenceRow | None:
+        return self._contents().fence
+
+    def raise_fence(self, fence: Fence, store_id: str, wait: timedelta) -> FenceRow:
+        contents = self._contents()
+        before = contents.fence
+        if before is not None and before.generation >= fence.generation:
+            if (before.generation, before.run) != (fence.generation, fence.run):
+                raise FenceIsHigher(before)
+            return before
+        newest = before.newest if before is not None else None
+        contents.fence = FenceRow(store_id, fence.generation, fence.run, newest)
+        return before or contents.fence
+
+    def lines(self, span: KeySpan) -> list[bytes]:
+        rows = inside(self._contents().rows, span)
+        return encode_rows([(*key, level) for key, level in rows.items()])
+
+    def commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:
+        contents = self._own(fence)
+        standing = contents.markers.get((part.plan, part.number))
+        if standing is not None:
+            return standing[0]
+        rows = dict(contents.rows)
+        changed = []
+        for change in part.changes:
+            key = (str(change.row[0]), str(change.row[1]))
+            before = None if change.before is None else change.before[2]
+            if rows.get(key) != before:
+                changed.append(key[0])
+            elif change.after is None:
+                del rows[key]
+            else:
+                rows[key] = str(change.after[2])
+        if changed:
+            raise ChangedMeanwhile(changed)
+        after = [(*key, level) for key, level in inside(rows, part.span).items()]
+        counts = dict.fromkeys(Action, 0)
+        for change in part.changes:
+            counts[change.action] += 1
+        done = Committed(checksum(encode_rows(after)), counts)
+        if done.checksum != part.expected:
+            raise ChangedMeanwhile(())
+        if self._clock.boot() >= by:
+            raise LeaseLapsed("too late to commit")
+        contents.rows = rows
+        contents.markers[part.plan, part.number] = (done, part.interval, part.rerun)
+        facts = (part.interval, part.rerun, fence.run, fence.generation)
+        contents.log += [(*facts, change) for change in part.changes]
+        return done
+
+    def marker(self, plan: PlanId, number: int) -> Committed | None:
+        found = self._contents().markers.get((plan, number))
+        return None if found is None else found[0]
+
+    def complete(self, fence: Fence, proof: Proof) -> None:
+        contents = self._own(fence)
+        assert contents.fence is not None
+        newest = contents.fence.newest
+        ours = (proof.interval.scheduled_at, proof.rerun)
+        if newest is not None and (newest.scheduled_at, newest.rerun) > ours:
+            raise OldOverNew("a newer one is completed")
+        contents.fence = replace(
+            contents.fence,
+            newest=Newest(ours[0], proof.interval.id, proof.rerun, proof.observed),
+        )
+        contents.markers = {
+            key: marker
+            for key, marker in contents.markers.items()
+            if marker[1:] == (proof.interval.id, proof.rerun)
+        }
+
+    def changes(
+        self, *, interval: str | None = None, account: str | None = None
+    ) -> Iterator[tuple[dict[str, Any], Change]]:
+        for its_interval, *_, change in self._contents().log:
+            if interval in (None, its_interval) and account in (None, change.row[0]):
+                yield {"interval": its_interval}, change
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+
+    def close(self) -> None:
+        pass
+
+
+class MemoryTargetSide:
+    """A fenced target in memory."""
+
+    def __init__(self) -> None:
+        self.contents = Contents()
+
+    def connect(self, clock: Clock) -> MemoryTarget:
+        return MemoryTarget(self, clock)
+
+    def rows(self) -> Table:
+        return dict(self.contents.rows)
+
+    def write(self, key: tuple[str, str], level: str | None) -> None:
+        if level is None:
+            self.contents.rows.pop(key, None)
+        else:
+            self.contents.rows[key] = level
+
+    def log(self, after: int) -> list[tuple[Any, ...]]:
+        return [(f, r, run, g, c.before, c.after) for f, r, run, g, c in self.contents.log[after:]]
+
+    def snapshot(self) -> Any:
+        now = self.contents
+        return Contents(dict(now.rows), now.fence, dict(now.markers), list(now.log))
+
+    def restore(self, snapshot: Any) -> None:
+        then = snapshot
+        self.contents = Contents(dict(then.rows), then.fence, dict(then.markers), list(then.log))
+
+    def close(self) -> None:
+        pass
+
+
+@cache
+def _target_file() -> bytes:
+    db = sqlite3.connect(":memory:")
+    db.execute(TABLE)
+    made = db.serialize()
+    db.close()
+    return made
+
+
+class SqliteTargetSide:
+    """A database with a table; put back in place, under its connections."""
+
+    def __init__(self) -> None:
+        self._folder = scratch()
+        self._path = Path(self._folder.name) / "app.db"
+        self._path.write_bytes(_target_file())
+        self._config = TargetConfig("sql", sqlite_url(self._path), "entitlements")
+        self._db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+
+    def connect(self, clock: Clock) -> SqliteTarget:
+        return SqliteTarget(self._config, JOB, clock)
+
+    def rows(self) -> Table:
+        found = self._db.execute("SELECT account_id, entitlement, level FROM entitlements")
+        return {(account, name): level for account, name, level in found.fetchall()}
+
+    def write(self, key: tuple[str, str], level: str | None) -> None:
+        if level is None:
+            self._db.execute(
+                "DELETE FROM entitlements WHERE account_id = ? AND entitlement = ?", key
+            )
+        else:
+            self._db.execute("INSERT OR REPLACE INTO entitlements VALUES (?, ?, ?)", (*key, level))
+
+    def log(self, after: int) -> list[tuple[Any, ...]]:
+        if not self._db.execute(
+            "SELECT 1 FROM sqlite_master WHERE name = 'reconcile_changes'"
+        ).fetchall():
+            return []
+        found = self._db.execute(
+            "SELECT interval, rerun, run_id, generation,"
+            " json_extract(key, '$[0]'), json_extract(key, '$[1]'),"
+            " json_extract(before, '$.level'), json_extract(after, '$.level')"
+            " FROM reconcile_changes WHERE id > ? ORDER BY id",
+            (after,),
+        ).fetchall()
+        return [
+            (
+                *facts,
+                None if before is None else (account, name, before),
+                None if now is None else (account, name, now),
+            )
+            for *facts, account, name, before, now in found
+        ]
+
+    def snapshot(self) -> Any:
+        return self._db.serialize()
+
+    def restore(self, snapshot: Any) -> None:
+        then = sqlite3.connect(":memory:")
+        then.deserialize(snapshot)
+        then.backup(self._db)
+        then.close()
+
+    def close(self) -> None:
+        self._db.close()
+        self._folder.cleanup()
