@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import planning
 from ..errors import FailedBefore, ReconcileError, UsageError
@@ -13,16 +13,19 @@ from ..model import ABSENT, Kind, Outcome, State, Trigger, instant_key
 from ..records import OPEN, GuardReport, IntervalRecord, JobRecord, from_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
     from ..config import Job
+    from ..model import Record
     from ..planning import Decision, Due, Waiting
     from ..ports import Store
     from ..schedule import Schedule
     from .application import Application
 
 PAGE = 1000
+BY_CLOCK = ("catch_up_window", "superseded")
+"""Reasons of skips that follow from what time it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,21 @@ class Look:
     schedule: Schedule | None
     decision: Decision
     unsettled: int
+    void: Sequence[Void] = ()
+
+    def is_void(self, record: IntervalRecord) -> bool:
+        """Whether a record stands for nothing, as a skip that a clock ahead of now decided."""
+        return any(void.record.scheduled_at == record.scheduled_at for void in self.void)
+
+
+class Void(NamedTuple):
+    """A skip that only a clock ahead of now could decide. `record` is the pending interval
+    that it is again, `said` the reason it had, `at` when it was written."""
+
+    record: IntervalRecord
+    version: int
+    said: str
+    at: datetime
 
 
 def look(store: Store, job: Job, now: datetime, tried: Collection[str] = ()) -> Look:
@@ -48,11 +66,18 @@ def look(store: Store, job: Job, now: datetime, tried: Collection[str] = ()) -> 
     floor = planning.floor(record, now)
     read = 0
 
+    void: list[Void] = []
+
     def records() -> Iterator[tuple[IntervalRecord, int]]:
         nonlocal read
         for found in _records(store, job.name, floor):
             read += 1
-            yield found
+            record = IntervalRecord.from_json(found.value)
+            if found.at > now and record.reason in BY_CLOCK and record.scheduled_at <= now:
+                pending = IntervalRecord(id=record.id, scheduled_at=record.scheduled_at)
+                void.append(Void(pending, found.version, record.reason, found.at))
+                record = pending
+            yield record, found.version
 
     decision = planning.decide(job, schedule, floor, records(), now, tried=tried)
     return Look(
@@ -63,23 +88,21 @@ def look(store: Store, job: Job, now: datetime, tried: Collection[str] = ()) -> 
         schedule=schedule,
         decision=decision,
         unsettled=read,
+        void=void,
     )
 
 
-def _records(store: Store, job: str, floor: datetime) -> Iterator[tuple[IntervalRecord, int]]:
+def _records(store: Store, job: str, floor: datetime) -> Iterator[Record]:
     """What `decide` asks for: the open ones however old, then all from the floor on."""
     edge = instant_key(floor - timedelta(seconds=1))
     yield from _pages(store, job, after="", before=edge, tag=OPEN)
     yield from _pages(store, job, after=edge, before="", tag="")
 
 
-def _pages(
-    store: Store, job: str, *, after: str, before: str, tag: str
-) -> Iterator[tuple[IntervalRecord, int]]:
+def _pages(store: Store, job: str, *, after: str, before: str, tag: str) -> Iterator[Record]:
     while True:
         page = store.scan(Kind.INTERVAL, job, after=after, before=before, tag=tag, limit=PAGE)
-        for found in page:
-            yield IntervalRecord.from_json(found.value), found.version
+        yield from page
         if len(page) < PAGE:
             return
         after = page[-1].key
@@ -87,7 +110,8 @@ def _pages(
 
 def open_records(store: Store, job: str) -> Iterator[tuple[IntervalRecord, int]]:
     """All intervals without a final state, oldest first."""
-    return _pages(store, job, after="", before="", tag=OPEN)
+    for found in _pages(store, job, after="", before="", tag=OPEN):
+        yield IntervalRecord.from_json(found.value), found.version
 
 
 def read_interval(store: Store, job: str, instant: datetime) -> tuple[IntervalRecord | None, int]:
@@ -115,9 +139,7 @@ def find_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
     """The instant that a user's INTERVAL means. `UsageError` where there is none."""
     if text == "latest":
         newest = store.scan(Kind.INTERVAL, job, limit=1, newest_first=True)
-        scheduled = (
-            seen.schedule.latest_until(seen.now, seen.job.horizon_at) if seen.schedule else None
-        )
+        scheduled = seen.schedule.latest_until(seen.now) if seen.schedule else None
         known = [IntervalRecord.from_json(r.value).scheduled_at for r in newest]
         if scheduled is not None:
             known.append(scheduled)
@@ -156,9 +178,11 @@ def waiting_report(job: Job, waiting: Waiting, now: datetime) -> IntervalReport:
         guard = GuardReport.from_json(waiting.record.waiting)
         return replace(report, outcome=Outcome.NEEDS_APPROVAL, guard=guard, known_before=True)
     failure = waiting.record.failure or {}
+    incomplete = failure.get("outcome") == Outcome.INCOMPLETE
     return replace(
         report,
-        outcome=Outcome.FAILED,
+        outcome=Outcome.INCOMPLETE if incomplete else Outcome.FAILED,
+        failed_at=failed_at(waiting.record),
         error=FailedBefore(str(failure.get("text", ""))),
         retry_at=waiting.until,
         attempt=waiting.record.attempts,
@@ -190,6 +214,8 @@ def report_of(job: Job, record: IntervalRecord, now: datetime) -> IntervalReport
         count=record.checksum.count if record.checksum else None,
         checksum=str(record.checksum) if record.checksum else None,
         max_attempts=job.max_attempts,
+        phase=record.phase,
+        reason=record.reason,
         known_before=True,
     )
 

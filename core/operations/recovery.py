@@ -11,6 +11,9 @@ was restored, or a file was deleted:
   stretch without records. Nothing is replayed over newer truth.
 - **The target is behind**: it was restored from a copy. The store's newest completed
   interval is reopened as a rerun, on the word of `reconcile` itself (`target_rewound`).
+
+A clock can go back too. What was skipped for its age by a clock that was ahead, and has been
+put right since, is pending again (`clock_stepped`); so is what a span of such skips covers.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..model import ABSENT, Append, Interval, Kind, Put, State, Trigger, instant_key
-from ..records import IntervalRecord
+from ..records import IntervalRecord, to_text
 from ..schedule import TICK, instant_id
 from .look import read_interval
 
@@ -50,6 +53,27 @@ def disagreement(store: Store, job: Job, seen: Look, newest: Newest | None) -> S
         return list(_recovered(store, job, seen, newest, proved))
     assert proved is not None, "one of both is newer"
     return _rewound(store, job, proved, newest)
+
+
+def taken_back(job: Job, seen: Look) -> Iterator[Write]:
+    """Skips that a clock ahead of now decided: their intervals are pending again."""
+    for void in seen.void:
+        key = instant_key(void.record.scheduled_at)
+        yield Put(
+            Kind.INTERVAL,
+            job.name,
+            key,
+            void.record.to_json(),
+            expect=void.version,
+            tag=void.record.tag,
+        )
+        event: JsonObject = {
+            "type": "clock_stepped",
+            "actor": ACTOR,
+            "was": void.said,
+            "decided_at": to_text(void.at),
+        }
+        yield Append(Kind.EVENT, job.name, key, event)
 
 
 def newest_completed(store: Store, job: Job) -> IntervalRecord | None:

@@ -41,7 +41,7 @@ from .look import (
     report_of,
     waiting_report,
 )
-from .recovery import disagreement
+from .recovery import disagreement, taken_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,8 @@ def run(app: Application, request: RunRequest) -> RunReport:
                 hint=f"the newest interval is: reconcile run {job.name} --interval latest",
             )
         record, _ = find_record(store, job.name, instant)
-        if record is not None and record.state.is_final and not request.dry_run:
+        final = record is not None and record.state.is_final and not seen.is_void(record)
+        if record is not None and final and not request.dry_run:
             report = report_of(job, record, visit.facts.now)
             return RunReport(job.name, report.outcome, visit.facts.now, [report])
         visit.only = [instant]
@@ -167,8 +168,11 @@ class Visit:
             if instant_key(instant) in tried:
                 continue
             record, version = read_interval(self.store, self.job.name, instant)
-            if record is not None and record.state.is_final and not self.dry_run:
+            void = record is not None and seen.is_void(record)
+            if record is not None and record.state.is_final and not (void or self.dry_run):
                 continue
+            if void:
+                record = None
             if record is not None:
                 interval = record.interval(self.job.name)
             else:
@@ -180,7 +184,10 @@ class Visit:
     # --- under the lease
 
     def _recover(self, keeper: LeaseKeeper, seen: Look) -> None:
-        """See whether store or target went back, before anything is decided from either."""
+        """See whether store, target or clock went back, before anything is decided from either."""
+        back = list(taken_back(self.job, seen))
+        if back:
+            keeper.commit(back)
         work = self.app.build_work(self.job)
         try:
             if not work.fenced:
@@ -288,10 +295,14 @@ class Visit:
         return last[0].ranges_total if last else None
 
     def _write_decisions(self, keeper: LeaseKeeper, seen: Look) -> None:
-        """Record what was decided besides the work: the job as first seen, and every skip."""
+        """Record what was decided besides the work: the job as first seen, and every skip.
+
+        What is asked for by hand is not subject to the policy, which is left to the next knock.
+        """
         job = self.job.name
         writes: list[Write] = []
-        for skip in seen.decision.skips:
+        by_hand = self.only is not None
+        for skip in () if by_hand else seen.decision.skips:
             base = skip.record or IntervalRecord(
                 id=skip.interval.id, scheduled_at=skip.interval.scheduled_at
             )
@@ -307,8 +318,9 @@ class Visit:
             writes.append(Put(Kind.INTERVAL, job, key, record.to_json(), expect, record.tag))
             event: JsonObject = {"type": "skipped", "reason": skip.reason, "span": skip.span}
             writes.append(Append(Kind.EVENT, job, key, event))
-        if seen.changed or writes or seen.unsettled > UNSETTLED:
-            record_of_job = replace(seen.job, settled_at=seen.decision.settled)
+        if seen.changed or writes or (seen.unsettled > UNSETTLED and not by_hand):
+            settled = seen.job.settled_at if by_hand else seen.decision.settled
+            record_of_job = replace(seen.job, settled_at=settled)
             expect = seen.version or ABSENT
             writes.append(Put(Kind.JOB, job, "", record_of_job.to_json(), expect))
             keeper.commit(writes)

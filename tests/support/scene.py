@@ -111,8 +111,12 @@ class Scene:
 
     def start_process(self, *argv: str, step: str = "") -> subprocess.Popen[str]:
         """Start it and come back at once."""
+        return self.launch(self.command(*argv, step=step))
+
+    def launch(self, command: list[str]) -> subprocess.Popen[str]:
+        """Start any command in the folder."""
         process = subprocess.Popen(
-            self.command(*argv, step=step),
+            command,
             cwd=self.folder,
             env=ENVIRONMENT,
             stdin=subprocess.DEVNULL,
@@ -125,7 +129,10 @@ class Scene:
 
     def run(self, *argv: str, step: str = "") -> Ran:
         """Run it to its end."""
-        process = self.start_process(*argv, step=step)
+        return self.end(self.start_process(*argv, step=step))
+
+    def end(self, process: subprocess.Popen[str]) -> Ran:
+        """Wait for its end."""
         out, err = process.communicate(timeout=60)
         return Ran(process.returncode, out, err)
 
