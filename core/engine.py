@@ -48,8 +48,8 @@ from .model import Ending, Outcome, Unproved
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from .assignment import Assignment
     from .events import IntervalReport, Report
-    from .journal import Assignment
     from .leasing import LeaseKeeper
     from .model import Fence, Interval, JsonObject
     from .ports import Reader, Runtime, Store, Work

@@ -73,7 +73,9 @@ class IntervalReport:
     """How one interval fared in this command. `seconds` is this run's time.
 
     `due_seconds` is from the scheduled instant to the end; `error` why it failed.
-    `known_before`: this condition was reported for the interval by an earlier command.
+    `phase` is what `ranges_done` counts: `planning` or `applying`. `quarantined` names accounts
+    left as they were, with the reason. `reason` is that of a final state; `failed_at` when
+    an earlier run failed. `known_before`: this condition was reported for the interval by an earlier command.
     `refused_hash`: somebody approved that plan, and it is not the one that stands.
     """
 
@@ -101,6 +103,10 @@ class IntervalReport:
     retry_at: datetime | None = None
     signal: str | None = None
     newer: Lease | None = None
+    phase: str = "planning"
+    quarantined: Mapping[str, str] = field(default_factory=dict)
+    reason: str | None = None
+    failed_at: datetime | None = None
     known_before: bool = False
     refused_hash: str | None = None
 

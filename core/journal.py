@@ -8,7 +8,7 @@ a skip) is never overwritten unseen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .errors import (
@@ -27,33 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from .config import Job
+    from .assignment import Assignment
     from .errors import OldOverNew, ReconcileError
     from .leasing import LeaseKeeper
-    from .model import Actor, Grant, Interval, Json, JsonObject, Proof, Trigger, Unproved, Write
+    from .model import Grant, Json, JsonObject, Proof, Unproved, Write
     from .ports import Runtime, Step, Store
     from .records import GuardReport
 
 NO_ATTEMPT = (SourceUnreachable, TargetUnreachable, StoreUnreachable, StoreBusy, LeaseLapsed)
 """Faults of the surroundings; they do not count towards `max_attempts`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """Which interval of which job to work, and on whose word.
-
-    `version` is that of the record, `ABSENT` for a new one. `expected_ranges` is how many
-    the last completed interval had, for an estimate.
-    """
-
-    job: Job
-    interval: Interval
-    record: IntervalRecord
-    version: int
-    trigger: Trigger
-    actor: Actor | None = None
-    dry_run: bool = False
-    expected_ranges: int | None = None
 
 
 class Journal:
@@ -100,7 +82,7 @@ class Journal:
                 host=self._runtime.host.holder().host,
                 by=self._task.actor.name if self._task.actor else None,
                 at_range=self._resumed_at(),
-                phase=self._phase(),
+                phase=self.record.phase,
             )
         )
         record = replace(
@@ -140,7 +122,7 @@ class Journal:
         grant = self._keeper.previous
         facts: dict[str, Json] = {
             "generation": self._keeper.fence.generation,
-            "phase": self._phase(),
+            "phase": self.record.phase,
             "after_range": self.record.ranges_done,
             "upper": _text(self.record.cursor, "upper"),
         }
@@ -156,7 +138,7 @@ class Journal:
         kills = record.kills + 1
         if kills % self._job.max_attempts:
             return replace(record, kills=kills)
-        where = f"range {record.ranges_done + 1} of {self._phase()}"
+        where = f"range {record.ranges_done + 1} of {self.record.phase}"
         failure: JsonObject = {
             "text": f"killed {kills} times in {where}, without progress",
             "exit": "killed",
@@ -176,7 +158,7 @@ class Journal:
             at=self._run.started_at,
             at_range=self._resumed_at(),
             total=self.record.ranges_total or self._task.expected_ranges,
-            phase=self._phase(),
+            phase=self.record.phase,
             killed=grant.holder if grant else None,
             killed_generation=previous.generation if previous else None,
             silent=silent,
@@ -259,16 +241,17 @@ class Journal:
     def stopped(self, ending: Ending, outcome: Outcome, why: str) -> IntervalReport:
         """The run ends at its last checkpoint, because somebody or the clock asked for it."""
         if not self._task.dry_run:
-            event = self._event("run_ended", run=self.record.runs, ending=ending, text=why)
+            event = self._ended(ending, why)
             self._close(self.record, ending, self._keeper.now(), why, [event])
         return replace(self.report(outcome), signal=why)
 
     def unproved(self, unproved: Unproved) -> IntervalReport:
         """Something is missing: the next run plans anew, and nobody calls this completed."""
         error = NotProved(unproved.reason)
-        if unproved.accounts:
-            return self.failed(error, Ending.INCOMPLETE, Outcome.INCOMPLETE, forget_cursor=True)
-        return self.failed(error, forget_cursor=True)
+        if not unproved.accounts:
+            return self.failed(error, forget_cursor=True)
+        report = self.failed(error, Ending.INCOMPLETE, Outcome.INCOMPLETE, forget_cursor=True)
+        return replace(report, quarantined=unproved.accounts)
 
     def overtaken(self, error: OldOverNew) -> IntervalReport:
         """Older than what the target has completed: it would undo newer truth."""
@@ -297,11 +280,16 @@ class Journal:
         record = replace(
             self.record,
             attempts=attempts,
-            failure={"text": str(error), "exit": error.name, "at": to_text(now)},
+            failure={
+                "text": str(error),
+                "exit": error.name,
+                "at": to_text(now),
+                "outcome": outcome,
+            },
         )
         if forget_cursor:
             record = replace(record, cursor=None)
-        events = [self._event("run_ended", run=record.runs, ending=ending, text=str(error))]
+        events = [self._ended(ending, str(error))]
         if attempts >= self._job.max_attempts:
             record = given_up(record, "attempts")
             events.append(self._event("failed", reason="attempts", text=str(error)))
@@ -325,18 +313,23 @@ class Journal:
             if not record.state.is_final:
                 record = replace(record, state=State.UNFINISHED)
         else:
-            batch.append(self._put_run(closed(self._run, ending, now, detail)))
+            run = closed(self._run, ending, now, detail)
+            record = replace(record, seconds=record.seconds + (run.seconds or 0.0))
+            batch.append(self._put_run(run))
         self._keeper.commit([*batch, self._put(record), *writes])
         self.record, self._version = record, self._version + 1
 
     # --- small parts
 
+    def _ended(self, ending: Ending, text: str) -> Append:
+        """How the run ended; an attempt may fail before there is one."""
+        if self._run is None:
+            return self._event("attempt_failed", text=text)
+        return self._event("run_ended", run=self._run.number, ending=ending, text=text)
+
     @property
     def _record_key(self) -> str:
         return self._task.interval.key
-
-    def _phase(self) -> str:
-        return _text(self.record.cursor, "phase") or "planning"
 
     def _resumed_at(self) -> int | None:
         if self.record.cursor is None:
@@ -384,6 +377,8 @@ class Journal:
             seconds=self._runtime.clock.boot() - self._begun_boot,
             due_seconds=(now - record.scheduled_at).total_seconds(),
             max_attempts=self._job.max_attempts,
+            phase=record.phase,
+            reason=record.reason,
         )
 
 

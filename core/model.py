@@ -24,7 +24,7 @@ are only used for `CLOCK_BOOTTIME` readings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, NewType, TypeAlias
@@ -333,8 +333,8 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Unproved:
-    """Why an interval may not be called completed: `failed` ranges or sums, or `accounts`
-    in quarantine."""
+    """Why an interval may not be called completed. `accounts` are those in quarantine, each
+    with its reason; empty where ranges or sums are what is wrong."""
 
     reason: str
-    accounts: int = 0
+    accounts: Mapping[str, str] = field(default_factory=dict)

@@ -90,11 +90,11 @@ class JobRecord(_Record):
 class IntervalRecord(_Record):
     """One intended interval and all that became of it.
 
-    `plan` is the newest plan's id; `cursor` the newest checkpoint's; `base` the target's
-    rows in scope at the first plan; `waiting` what a guard waits for (hash, guard,
-    fingerprint, guards); `approval` {hash, actor, reason, at}; `failure` {text, exit, at};
-    `attempts` counts failed runs, `kills` killed ones, since the last
-    checkpoint. `runs` counts run records. A record with a `span` above 1 stands for that
+    `plan` is the newest plan's id, `seconds` the time of all closed runs; `base` the target's
+    rows in scope at the first plan; `waiting` what a guard waits for (a `GuardReport`);
+    `approval` {hash, actor, reason, at}; `failure` {text, exit, at, outcome}; `attempts`
+    counts failed runs, `kills` killed ones, since the last checkpoint. `runs` counts run
+    records. A record with a `span` above 1 stands for that
     many scheduled instants, from `scheduled_at` up to and including `until_at`, whose id is
     `last_id`. While it is rerun, `earlier` is the completed record that stands again if the
     rerun fails.
@@ -107,6 +107,8 @@ class IntervalRecord(_Record):
     trigger: Trigger | None = None
     rerun: int = 0
     runs: int = 0
+    seconds: float = 0.0
+    plan: str | None = None
     last_run_id: str | None = None
     earlier: JsonObject | None = None
     last_id: str | None = None
@@ -131,6 +133,12 @@ class IntervalRecord(_Record):
     failure: JsonObject | None = None
     waiting: JsonObject | None = None
     approval: JsonObject | None = None
+
+    @property
+    def phase(self) -> str:
+        """What `ranges_done` counts: ranges of the `planning` pass, or of `applying`."""
+        found = (self.cursor or {}).get("phase")
+        return found if isinstance(found, str) else "planning"
 
     def interval(self, job: str) -> Interval:
         """The identity of this record."""

@@ -21,7 +21,7 @@ PAGE = 100
 
 
 class Times(NamedTuple):
-    """How long completed intervals took, in seconds from first start to completion."""
+    """How long completed intervals were worked, in seconds: without the time they waited."""
 
     usual: float | None
     slowest: float | None
@@ -55,9 +55,5 @@ def completed(store: Store, job: str, limit: int = TIMED) -> list[IntervalRecord
 
 def times(records: Sequence[IntervalRecord]) -> Times:
     """The usual and the slowest time of those that were worked."""
-    seconds = [
-        (record.completed_at - record.started_at).total_seconds()
-        for record in records
-        if record.started_at is not None and record.completed_at is not None
-    ]
+    seconds = [record.seconds for record in records if record.runs]
     return Times(median(seconds) if seconds else None, max(seconds, default=None), len(seconds))

@@ -7,10 +7,12 @@ sees the same. Reads are bounded by what is shown, not by how long the history i
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import planning
 from ..checksum import Checksum
+from ..config import sqlite_path
 from ..errors import UsageError
 from ..model import Kind, LeaseKey, State, instant_key
 from ..records import GuardReport, IntervalRecord, RangeRecord, RunRecord
@@ -27,6 +29,16 @@ if TYPE_CHECKING:
     from ..ports import Store
     from .application import Application
 
+SHOWN = (
+    *(state.value for state in State),
+    "running",
+    "fencing",
+    "stalled",
+    "retrying",
+    "needs approval",
+    "overdue",
+)
+"""What an interval can be shown as, and asked for by."""
 OLDER = 1000
 """So many intervals beyond those shown are counted."""
 PAGE = 1000
@@ -45,6 +57,10 @@ def status(
 
     Raises `UnknownJob`, `UsageError` and errors of the store.
     """
+    if state is not None and state not in SHOWN:
+        raise UsageError(
+            f"{state!r} is no state of an interval", hint=f"known are: {', '.join(SHOWN)}"
+        )
     with closing(app.open_store()) as store:
         facts = store.facts()
         names = [job] if job is not None else sorted(app.config.jobs)
@@ -71,7 +87,7 @@ def _job(
     state: str | None,
 ) -> JobStatus:
     seen = look(store, job, now)
-    lease = store.lease(LeaseKey(job.name))
+    lease = _lease(app, store, job)
     live = lease if lease is not None and lease.live else None
     recent, older = _recent(store, job, seen, lease, limit, since, state)
     unfinished = [
@@ -88,7 +104,7 @@ def _job(
     problems = list(_problems(job, waiting, now))
     return JobStatus(
         job=job,
-        state=_state(job, seen, live, unfinished, overdue=overdue, recent=recent),
+        state=_state(store, job, seen, live, unfinished, overdue=overdue),
         next_due=seen.decision.next_due.scheduled_at if seen.decision.next_due else None,
         lease=live,
         backlog=seen.decision.backlog,
@@ -103,9 +119,22 @@ def _job(
         older=older,
         dated=job.work.dated,
         source=job.work.source.path,
-        target=f"{job.work.target.url}, table {job.work.target.table}",
+        target=_target(job),
         deadline=planning.deadline(job, seen.schedule),
     )
+
+
+def _lease(app: Application, store: Store, job: Job) -> Lease | None:
+    """The newest grant; one whose holder is provably dead is not live, whatever it says."""
+    lease = store.lease(LeaseKey(job.name))
+    if lease is None or not lease.live or not job.lease.detect_dead:
+        return lease
+    return replace(lease, live=not app.runtime.host.is_dead(lease.holder))
+
+
+def _target(job: Job) -> str:
+    target = job.work.target
+    return f"sqlite {sqlite_path(target.url)}, table {target.table}"
 
 
 def _recent(
@@ -148,7 +177,8 @@ def _view(job: Job, seen: Look, record: IntervalRecord, lease: Lease | None) -> 
     if record.state.is_final:
         return IntervalView(record, record.state, deadline)
     shows = _shows(record, lease, seen.now, deadline, retry)
-    return IntervalView(record, shows, deadline, retry if shows == "retrying" else None)
+    waits = retry is not None and retry > seen.now and shows in ("retrying", "overdue")
+    return IntervalView(record, shows, deadline, retry if waits else None)
 
 
 def _shows(
@@ -178,26 +208,26 @@ def _shows(
 
 
 def _state(
+    store: Store,
     job: Job,
     seen: Look,
     lease: Lease | None,
     unfinished: Sequence[IntervalView],
     *,
     overdue: bool,
-    recent: Sequence[IntervalView],
 ) -> str:
     """The most urgent of a job's states."""
     shown = {view.shows for view in unfinished}
-    newest = next((v.record for v in recent if v.record.state.is_final), None)
+    final = next((r for r in newest(store, job.name) if r.state.is_final), None)
     ranked = (
         ("overdue", overdue),
         ("needs approval", "needs approval" in shown),
-        ("failed", newest is not None and newest.state is State.FAILED),
+        ("failed", final is not None and final.state is State.FAILED),
         ("stalled", "stalled" in shown),
         ("running", lease is not None),
         ("waiting", bool(unfinished) or seen.decision.backlog > 0),
         ("paused", seen.job.pause is not None),
-        ("new", newest is None),
+        ("new", final is None),
         ("on demand", job.schedule is None),
     )
     return next((name for name, holds in ranked if holds), "ok")
@@ -230,7 +260,7 @@ def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
         late = (now - record.scheduled_at).total_seconds() / 3600
         parts.append(f"due {late:.0f}h ago, past its deadline")
     if view.shows == "stalled":
-        parts.append("its holder is silent; the next trigger takes it over")
+        parts.append("its holder is silent or gone; the next trigger takes it over")
     if record.kills > 1:
         where = f"range {record.ranges_done + 1}"
         parts.append(f"killed {record.kills} times in {where} without progress")
@@ -244,8 +274,13 @@ def _interval(app: Application, store: Store, job: Job, now: datetime, text: str
     seen = look(store, job, now)
     instant = find_instant(store, seen, job.name, text)
     record, _ = read_interval(store, job.name, instant)
-    lease = store.lease(LeaseKey(job.name))
+    lease = _lease(app, store, job)
     if record is None:
+        if instant < seen.job.horizon_at:
+            raise UsageError(
+                f"{job.name} {text} lies before the job's first interval",
+                hint=f"see what there is: reconcile status {job.name}",
+            )
         if instant > now:
             raise UsageError(
                 f"{job.name} {text} lies in the future",
@@ -256,7 +291,7 @@ def _interval(app: Application, store: Store, job: Job, now: datetime, text: str
     key = instant_key(instant)
     runs = [RunRecord.from_json(value) for value, _ in _all(store, Kind.RUN, job.name, key)]
     events = [EventView(at, value) for value, at in _all(store, Kind.EVENT, job.name, key)]
-    plan = (record.cursor or {}).get("plan")
+    plan = record.plan
     ranges = [
         RangeRecord.from_json(value) for value, _ in _all(store, Kind.RANGE, job.name, str(plan))
     ]

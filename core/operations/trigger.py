@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .. import planning
+from ..assignment import Assignment
 from ..config import TTL_ONE_HOST
 from ..engine import Engine
 from ..errors import (
@@ -25,7 +26,6 @@ from ..errors import (
 )
 from ..events import DryRun, IntervalReport, RunReport
 from ..fencing import end_blocker
-from ..journal import Assignment
 from ..leasing import LeaseKeeper, Terms
 from ..model import ABSENT, Append, Kind, LeaseKey, Outcome, Put, State, Trigger, instant_key
 from ..records import IntervalRecord
@@ -88,6 +88,11 @@ def run(app: Application, request: RunRequest) -> RunReport:
             raise UsageError(
                 f"{job.name} {request.interval} lies in the future",
                 hint=f"the newest interval is: reconcile run {job.name} --interval latest",
+            )
+        if job.start is not None and instant < job.start:
+            raise UsageError(
+                f"{job.name} {request.interval} lies before the job's start",
+                hint=f"start is {job.start:%Y-%m-%dT%H:%MZ} in {job.origin}",
             )
         record, _ = find_record(store, job.name, instant)
         final = record is not None and record.state.is_final and not seen.is_void(record)
@@ -160,9 +165,11 @@ class Visit:
             again = [
                 planning.Due(w.interval, w.record, w.version)
                 for w in seen.decision.waiting
-                if w.interval.key not in tried and due_again(self.app, self.job, w)
+                if w.interval.key not in tried
+                and (self.dry_run or due_again(self.app, self.job, w))
             ]
-            return [*again, *seen.decision.due]
+            due = [*again, *seen.decision.due]
+            return due or (self._preview_of_newest(seen) if self.dry_run and not tried else [])
         due = []
         for instant in self.only:
             if instant_key(instant) in tried:
@@ -180,6 +187,15 @@ class Visit:
                 interval = seen.schedule.interval(self.job.name, instant)
             due.append(planning.Due(interval, record, version))
         return due
+
+    def _preview_of_newest(self, seen: Look) -> list[Due]:
+        """A dry run with nothing due still shows what the newest interval would change."""
+        instant = seen.schedule.latest_until(seen.now) if seen.schedule else None
+        if instant is None or seen.schedule is None:
+            return []
+        interval = seen.schedule.interval(self.job.name, instant)
+        record, version = read_interval(self.store, self.job.name, instant)
+        return [planning.Due(interval, record, version)]
 
     # --- under the lease
 

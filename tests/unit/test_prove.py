@@ -96,7 +96,8 @@ def test_quarantined_accounts_are_counted_and_prevent_completion() -> None:
     )
     found = judged(ranges)
     assert isinstance(found, Unproved)
-    assert found.accounts == 1
+    assert found.accounts == {"c": "no number"}
+    assert "c (no number)" in found.reason
 
 
 def test_no_ranges_at_all_prove_nothing() -> None:

@@ -58,7 +58,7 @@ class Trip:
 def judge(plan: PlanRecord, guards: GuardsConfig, totals: Totals) -> Trip | None:
     """The first guard that trips, most alarming first; None when all let the plan pass."""
     rows = plan.desired.count
-    if rows == 0 and totals.base > 0:
+    if rows == 0 and totals.base > 0 and not plan.quarantined:
         return Trip("empty_source", 0)
     if rows < guards.min_rows:
         return Trip("min_rows", guards.min_rows)

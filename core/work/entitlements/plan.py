@@ -89,7 +89,11 @@ class Planner:
         if difference.changes:
             losing: JsonObject = {"losing": sorted(difference.losing)}
             writes.append(Put(Kind.CHANGES, job, key, losing, blob=pack(difference.changes)))
-        show: dict[str, Json] = {"accounts": plan.accounts, "ranges_done": plan.ranges}
+        show: dict[str, Json] = {
+            "plan": plan.id,
+            "accounts": plan.accounts,
+            "ranges_done": plan.ranges,
+        }
         if plan.complete:
             cursor: JsonObject = {"phase": APPLYING, "plan": plan.id, "range": 0}
             show |= {"ranges_done": 0, "ranges_total": plan.ranges}

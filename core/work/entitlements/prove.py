@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...records import PlanRecord
 
 PAGE = 500
+NAMES_SHOWN = 3
 
 
 def ranges_of(records: Reader, job: str, plan: str) -> Iterator[RangeRecord]:
@@ -39,19 +40,28 @@ def prove(order: WorkOrder, plan: PlanRecord) -> Proof | Unproved:
     """Add up all ranges of a plan; say what is wrong where they do not prove it done."""
     desired = observed = Checksum()
     number, upper = 0, None
-    quarantined = 0
+    quarantined: dict[str, str] = {}
     for found in ranges_of(order.records, order.interval.job, plan.id):
         if found.number != number + 1 or found.lower != upper or (number and upper is None):
             return Unproved(f"range {number + 1} of the plan is missing")
         number, upper = found.number, found.upper
         if found.proved != found.expected:
             return Unproved(f"range {number} holds {found.proved} and should hold {found.expected}")
-        quarantined += len(found.quarantined or ())
+        quarantined |= found.quarantined or {}
         desired, observed = desired + found.desired, observed + found.proved
     if number == 0 or number != plan.ranges or upper is not None:
         return Unproved(f"the plan ends after range {number} of {plan.ranges}")
     if quarantined:
-        return Unproved(f"{quarantined} accounts are in quarantine", quarantined)
+        return Unproved(_names(quarantined), quarantined)
     if desired != observed:
         return Unproved(f"the source has {desired}, the target {observed}")
     return Proof(order.interval, order.record.rerun, desired, observed)
+
+
+def _names(quarantined: dict[str, str]) -> str:
+    """`2 accounts are in quarantine: a1 (why), a2 (why)`, the first few by name."""
+    count = len(quarantined)
+    shown = [f"{account} ({why})" for account, why in list(quarantined.items())[:NAMES_SHOWN]]
+    more = [f"{count - NAMES_SHOWN} more"] if count > NAMES_SHOWN else []
+    verb = "account is" if count == 1 else "accounts are"
+    return f"{count} {verb} in quarantine: {', '.join([*shown, *more])}"
