@@ -46,6 +46,7 @@ from .journal import Journal
 from .model import Ending, Outcome, Unproved
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from .assignment import Assignment
@@ -66,7 +67,9 @@ class Order:
         store: Store,
         task: Assignment,
         journal: Journal,
+        on_progress: Callable[[], None],
     ) -> None:
+        self._on_progress = on_progress
         self._keeper = keeper
         self._runtime = runtime
         self._store = store
@@ -107,6 +110,7 @@ class Order:
 
     def progressed(self) -> None:
         self._keeper.progressed()
+        self._on_progress()
 
     def new_id(self) -> str:
         return self._runtime.entropy.token()
@@ -181,7 +185,14 @@ class Engine:
             self._runtime.reached("fence_raised")
             self._runtime.report(self._journal.open_run())
             self._runtime.reached("run_opened")
-        order = Order(self._keeper, self._runtime, self._store, self._task, self._journal)
+        order = Order(
+            self._keeper,
+            self._runtime,
+            self._store,
+            self._task,
+            self._journal,
+            self._answer_signal,
+        )
         for step in self._work.steps(order):
             self._journal.save(step)
             self._runtime.reached("checkpoint_saved")
@@ -235,7 +246,10 @@ class Engine:
         if isinstance(report, Progress) and report.total is None:
             report = replace(report, total=self._task.expected_ranges)
         self._runtime.report(report)
+
+    def _answer_signal(self) -> None:
+        """Say at the next sign of progress that a signal was heard: a range can be long."""
         if self._runtime.stop.reason is not None and not self._stopping_said:
             self._stopping_said = True
-            done = self._journal.record.ranges_done
-            self._runtime.report(Stopping(self._task.job.name, self._task.interval.id, done))
+            under_way = self._journal.record.ranges_done + 1
+            self._runtime.report(Stopping(self._task.job.name, self._task.interval.id, under_way))
