@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from .rows import Row
 
@@ -128,6 +128,11 @@ def _encode_4(rows: Sequence[Row]) -> list[bytes]:
 _FEW = 8
 _LENGTHS = [f"{length}:" for length in range(256)]
 _FAST = {2: _encode_2, 3: _encode_3, 4: _encode_4}
+
+
+def without(lines: Sequence[bytes], accounts: Collection[str]) -> list[bytes]:
+    """The lines of all other accounts."""
+    return [line for line in lines if decode(line)[0] not in accounts]
 
 
 def decode(line: bytes) -> Row:

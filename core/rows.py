@@ -126,7 +126,8 @@ class RangeChanges:
     """What `Target.commit` applies as one transaction.
 
     `expected` is what the span must sum up to afterwards; where it does not, somebody else
-    wrote to it since it was compared, and nothing is committed.
+    wrote to it since it was compared, and nothing is committed. Rows of the accounts `apart`
+    stay as they are, whatever that is by now, and are no part of the sum.
     """
 
     job: str
@@ -137,3 +138,4 @@ class RangeChanges:
     span: KeySpan
     changes: Sequence[Change]
     expected: Checksum
+    apart: frozenset[str] = frozenset()

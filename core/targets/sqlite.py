@@ -17,7 +17,7 @@ import sqlite3
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from ..checksum import checksum
+from ..checksum import checksum, without
 from ..config import sqlite_path
 from ..endpoints import Committed
 from ..errors import FenceIsHigher, OldOverNew, TargetUnusable
@@ -127,7 +127,7 @@ class SqliteTarget:
             database.execute("SAVEPOINT changes")
             application = Application(database, table, part.changes)
             applied = application.run()
-            after = self._lines(table, part.span) if applied else []
+            after = self._summed(table, part) if applied else []
             done = Committed(checksum(after), application.counts)
             if not applied or done.checksum != part.expected:
                 database.execute("ROLLBACK TO changes")
@@ -219,6 +219,10 @@ class SqliteTarget:
             raise database.error_for(error) from error
         return lines
 
+    def _summed(self, table: Table, part: RangeChanges) -> list[bytes]:
+        lines = self._lines(table, part.span)
+        return without(lines, part.apart) if part.apart else lines
+
     def _why(
         self, table: Table, part: RangeChanges, application: Application, after: list[bytes] | None
     ) -> ReconcileError:
@@ -227,7 +231,7 @@ class SqliteTarget:
         if found is not None:
             return found
         if after is not None:
-            return why_unequal(self._database, part, self._lines(table, part.span), after)
+            return why_unequal(self._database, part, self._summed(table, part), after)
         refused = application.first_refused()
         what = f", {named(refused)}" if refused else ""
         return TargetUnusable(

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ...checksum import without
 from ...errors import ChangedMeanwhile, FencedOut, TargetUnusable
 from ...events import Progress
 from ...model import Kind, PlanId, Put
@@ -83,11 +84,12 @@ class Applier:
         """Commit one range, comparing it again as often as somebody else changes it."""
         planned = self._planned(found.number)
         changes: Sequence[Change] = planned
+        stubborn: dict[str, str] = {}
         tries: Counter[str] = Counter()
         rounds = 0
         new: Totals | None = None
         while True:
-            part = self._part(found, changes)
+            part = self._part(found, changes, stubborn)
             try:
                 committed = self.target.commit(self.order.fence, part, self.order.trusted_until())
             except ChangedMeanwhile as error:
@@ -123,7 +125,9 @@ class Applier:
             )
         return unpack(record.blob)
 
-    def _part(self, found: RangeRecord, changes: Sequence[Change]) -> RangeChanges:
+    def _part(
+        self, found: RangeRecord, changes: Sequence[Change], stubborn: dict[str, str]
+    ) -> RangeChanges:
         return RangeChanges(
             job=self.order.interval.job,
             interval=self.order.interval.id,
@@ -133,6 +137,7 @@ class Applier:
             span=KeySpan(found.lower, found.upper),
             changes=changes,
             expected=found.expected,
+            apart=frozenset(stubborn),
         )
 
     def _compare_again(
@@ -141,6 +146,10 @@ class Applier:
         span = KeySpan(found.lower, found.upper)
         rows, bad = self._source_rows(found)
         observed = self.target.lines(span)
+        if stubborn:
+            # They may change again before the commit, so they are no part of what it sums up.
+            rows = [row for row in rows if row[0] not in stubborn]
+            observed = without(observed, stubborn)
         difference = compare(rows, observed, self.schema, bad | stubborn)
         again = replace(
             found,
