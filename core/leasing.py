@@ -181,9 +181,15 @@ class LeaseKeeper:
     def take_over(self, other: Lease) -> Lease:
         """Take the next generation from a holder that is to be fenced out, live or not.
 
-        Raises `LeaseBusy` when that grant is not the newest any more.
+        One that keeps the store locked, as if stopped in a write, is ended. Raises `LeaseBusy`
+        when that grant is not the newest any more.
         """
-        lease = self._grant(other.interval, replaces=other.fence.run)
+        try:
+            lease = self._grant(other.interval, replaces=other.fence.run)
+        except StoreBusy:
+            if not self._runtime.host.kill(other.holder):
+                raise
+            lease = self._grant(other.interval, replaces=other.fence.run)
         self._begin()
         return lease
 
@@ -250,7 +256,7 @@ class LeaseKeeper:
     def release(self, overlaps_seen: int | None) -> None:
         """Give the lease back; renewal goes on until the store has said so.
 
-        Raises `OverlapIsNewer`: decide again, the lease is still held.
+        Raises `OverlapIsNewer`: decide again, the lease is still ours.
         """
         self._seq += 1
         with suppress(FencedOut):  # an answer was lost, and somebody has the lease by now
