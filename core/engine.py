@@ -180,7 +180,12 @@ class Engine:
     def _fence_and_work(self) -> IntervalReport:
         if not self._task.dry_run:
             raise_fence(
-                self._keeper, self._work, self._store_id, self._task.interval.key, self._runtime
+                self._keeper,
+                self._work,
+                self._store,
+                self._store_id,
+                self._task.interval.key,
+                self._runtime,
             )
             self._runtime.reached("fence_raised")
             self._runtime.report(self._journal.open_run())
@@ -251,5 +256,6 @@ class Engine:
         """Say at the next sign of progress that a signal was heard: a range can be long."""
         if self._runtime.stop.reason is not None and not self._stopping_said:
             self._stopping_said = True
-            under_way = self._journal.record.ranges_done + 1
-            self._runtime.report(Stopping(self._task.job.name, self._task.interval.id, under_way))
+            record, job = self._journal.record, self._task.job.name
+            under_way = record.ranges_done + 1
+            self._runtime.report(Stopping(job, record.id, under_way, record.phase))

@@ -7,21 +7,30 @@ regrant gets above the target's floor. A floor that keeps growing is another sto
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import FenceIsHigher, TargetLocked, TwoStores
+from .model import Holder, Kind
+from .records import OPEN, RunRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .leasing import LeaseKeeper
     from .model import FenceRow
-    from .ports import Runtime, Work
+    from .ports import Runtime, Store, Work
 
 FENCE_ROUNDS = 3
 """So often a grant is raised above a target's floor before two stores are suspected."""
 
 
 def raise_fence(
-    keeper: LeaseKeeper, work: Work, store_id: str, interval: str, runtime: Runtime
+    keeper: LeaseKeeper,
+    work: Work,
+    store: Store,
+    store_id: str,
+    interval: str,
+    runtime: Runtime,
 ) -> FenceRow | None:
     """Make the target refuse every grant older than the keeper's; None: nothing to fence.
 
@@ -36,7 +45,7 @@ def raise_fence(
             floors.append(higher.row)
             keeper.regrant(interval, above=higher.row.generation)
         except TargetLocked:
-            if not end_blocker(keeper, runtime):
+            if not end_blocker(keeper, store, runtime):
                 raise
     other = floors[-1]
     raise TwoStores(
@@ -46,11 +55,27 @@ def raise_fence(
     )
 
 
-def end_blocker(keeper: LeaseKeeper, runtime: Runtime) -> bool:
-    """End the expired holder that was stopped inside a transaction of the target; False
-    where the lock is somebody else's, or the holder cannot be verified from here."""
+def end_blocker(keeper: LeaseKeeper, store: Store, runtime: Runtime) -> bool:
+    """End an earlier holder that was stopped inside a transaction of the target; False where
+    the lock is somebody else's, or none of them can be verified from here.
+
+    Mostly it is the one before. But that one may have been killed while it waited for the
+    same lock; whoever still has an open run then is another.
+    """
     before = keeper.previous
-    if before is None or before.released or not runtime.host.kill(before.holder):
-        return False
-    runtime.reached("blocker_ended")
-    return True
+    suspects = [before.holder] if before is not None and not before.released else []
+    suspects += _open_holders(store, keeper)
+    for holder in suspects:
+        if runtime.host.kill(holder):
+            runtime.reached("blocker_ended")
+            return True
+    return False
+
+
+def _open_holders(store: Store, keeper: LeaseKeeper) -> Iterator[Holder]:
+    """Who has a run that is not closed, under an older grant: their leases are all over."""
+    for found in store.scan(Kind.RUN, keeper.fence.key.job, tag=OPEN):
+        run = RunRecord.from_json(found.value)
+        if run.generation < keeper.fence.generation and "boot_id" in run.holder:
+            facts: dict[str, Any] = {name: run.holder.get(name) for name in Holder.__slots__}
+            yield Holder(**facts)

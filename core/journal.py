@@ -20,7 +20,7 @@ from .errors import (
     TargetUnreachable,
 )
 from .events import IntervalReport, Started
-from .model import ABSENT, Append, Ending, Kind, Outcome, Put, State
+from .model import ABSENT, Append, Ending, Holder, Kind, Outcome, Put, State
 from .records import OPEN, IntervalRecord, RunRecord, closed, given_up, run_key, to_text
 
 if TYPE_CHECKING:
@@ -383,8 +383,9 @@ class Journal:
 
 
 def _holder_json(runtime: Runtime) -> JsonObject:
+    """All of it, so that the process can be told from any other if it has to be ended."""
     holder = runtime.host.holder()
-    return {"host": holder.host, "pid": holder.pid, "user": holder.user, "token": holder.token}
+    return {name: getattr(holder, name) for name in Holder.__slots__}
 
 
 def _text(value: JsonObject | None, name: str) -> str | None:

@@ -108,7 +108,7 @@ def _run(run: RunRecord) -> dict[str, Any]:
         "trigger": run.trigger.value,
         "generation": run.generation,
         "rerun": run.rerun,
-        "holder": dict(run.holder),
+        "holder": {name: run.holder.get(name) for name in ("host", "pid", "user", "token")},
         "started_at": rfc3339(run.started_at),
         "ended_at": rfc3339(run.ended_at),
         "ending": None if run.ending is None else run.ending.value,

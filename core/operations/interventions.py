@@ -125,7 +125,7 @@ def _fence_out(
     work = app.build_work(job)
     try:
         keeper.take_over(lease)
-        raise_fence(keeper, work, visit.facts.id, lease.interval, app.runtime)
+        raise_fence(keeper, work, store, visit.facts.id, lease.interval, app.runtime)
         now = keeper.now()
         writes: list[Write] = [Append(Kind.EVENT, job.name, lease.interval, event)]
         for found in store.scan(Kind.RUN, job.name, tag=OPEN):
@@ -166,6 +166,7 @@ def _stop_report(store: Store, job: Job, lease: Lease, now: datetime, *, done: b
         lease=lease,
         ranges_done=record.ranges_done if record is not None else 0,
         ranges_total=record.ranges_total if record is not None else None,
+        phase=record.phase if record is not None else "planning",
     )
 
 

@@ -229,7 +229,7 @@ class Visit:
         try:
             return work.floor(LeaseKey(self.job.name))
         except TargetLocked:
-            if not end_blocker(keeper, self.app.runtime):
+            if not end_blocker(keeper, self.store, self.app.runtime):
                 raise
         return work.floor(LeaseKey(self.job.name))
 
@@ -299,7 +299,7 @@ class Visit:
                 self._preview = work.preview(self.store, due.interval, PREVIEW)
         finally:
             work.close()
-        if report.outcome is Outcome.FAILED and report.retry_at is None:
+        if report.outcome in (Outcome.FAILED, Outcome.INCOMPLETE) and report.retry_at is None:
             record, _ = read_interval(self.store, self.job.name, due.interval.scheduled_at)
             if record is not None and not record.state.is_final:
                 report = replace(report, retry_at=planning.retry_at(self.job, record))

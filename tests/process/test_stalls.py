@@ -147,6 +147,18 @@ def test_the_fence_is_raised_before_the_stopped_run_is_reported_closed(
         assert list(codes) == [80, 80, 80]
 
 
+def test_a_holder_stopped_inside_a_transaction_is_ended_though_its_successor_died_waiting(
+    stage: Scene, tmp_path: Path
+) -> None:
+    scene = stage.copy(tmp_path / "scene")
+    first = scene.start_process(*RUN, step="commit@app.db:5:SIGSTOP")
+    eventually(lambda: is_stopped(first.pid), "it is stopped")
+    eventually(lambda: scene.grant()[1], "its lease expires")
+    assert scene.run(*RUN, step="decided:1:SIGKILL").code == -signal.SIGKILL
+    assert scene.run(*RUN, step="lease_acquired:1:SIGKILL").code == -signal.SIGKILL
+    assert take_over(scene, first) == -signal.SIGKILL
+
+
 def fenced_at(scene: Scene) -> int:
     return int(scene.ask(scene.target, "SELECT generation FROM reconcile_fence")[0][0])
 
