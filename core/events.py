@@ -61,11 +61,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """A signal asks to stop; it does after the range under way."""
+    """A signal asks to stop; it does after the range under way, of that phase."""
 
     job: str
     interval: str
     range: int
+    phase: str = "planning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ class IntervalReport:
     `due_seconds` is from the scheduled instant to the end; `error` why it failed.
     `phase` is what `ranges_done` counts: `planning` or `applying`. `quarantined` names accounts
     left as they were, with the reason. `reason` is that of a final state; `failed_at` when
-    an earlier run failed. `known_before`: this condition was reported for the interval by an earlier command.
+    an earlier run failed. `known_before`: this condition was reported for the interval by an
+    earlier command. `span`: so many intervals are final as one.
     `refused_hash`: somebody approved that plan, and it is not the one that stands.
     """
 
@@ -107,6 +109,7 @@ class IntervalReport:
     quarantined: Mapping[str, str] = field(default_factory=dict)
     reason: str | None = None
     failed_at: datetime | None = None
+    span: int = 1
     known_before: bool = False
     refused_hash: str | None = None
 
@@ -155,7 +158,8 @@ class RunReport:
 class ActReport:
     """What `skip` or `stop` achieved. `done` False: the holder did not answer in time.
 
-    `state` and `reason` are the interval's now; `lease` the holder's that was asked.
+    `state` and `reason` are the interval's now; `lease` the holder's that was asked. `phase`
+    is what `ranges_done` counts.
     """
 
     job: str
@@ -167,6 +171,7 @@ class ActReport:
     lease: Lease | None = None
     ranges_done: int = 0
     ranges_total: int | None = None
+    phase: str = "planning"
     forced: bool = False
     generation: int | None = None
 

@@ -150,6 +150,10 @@ def find_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
         instants += [due.interval.scheduled_at for due in seen.decision.due]
         if instants:
             return min(instants)
+        raise UsageError(
+            f"{job}: nothing is unfinished",
+            hint=f"see its newest interval: reconcile status {job} latest",
+        )
     elif seen.schedule is not None:
         return seen.schedule.parse_id(text)
     raise UsageError(
@@ -173,7 +177,7 @@ def due_again(app: Application, job: Job, waiting: Waiting) -> bool:
 
 def waiting_report(job: Job, waiting: Waiting, now: datetime) -> IntervalReport:
     """How an interval stands that no trigger may touch yet."""
-    report = report_of(job, waiting.record, now)
+    report = replace(report_of(job, waiting.record, now), error=None)
     if waiting.why == "approval" and waiting.record.waiting is not None:
         guard = GuardReport.from_json(waiting.record.waiting)
         return replace(report, outcome=Outcome.NEEDS_APPROVAL, guard=guard, known_before=True)
@@ -216,6 +220,9 @@ def report_of(job: Job, record: IntervalRecord, now: datetime) -> IntervalReport
         max_attempts=job.max_attempts,
         phase=record.phase,
         reason=record.reason,
+        error=FailedBefore(str(record.failure.get("text", ""))) if record.failure else None,
+        failed_at=failed_at(record),
+        span=record.span,
         known_before=True,
     )
 
