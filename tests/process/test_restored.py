@@ -270,6 +270,16 @@ def test_mending_a_restored_target_survives_a_kill(scene: Scene) -> None:
     scene.check(SECOND, scene.nights[FIRST])
 
 
+def test_a_new_store_behind_the_target_gets_above_its_floor(scene: Scene) -> None:
+    delete(scene.store)
+    scene.ask(scene.target, "UPDATE reconcile_fence SET generation = generation + 10000000")
+    generation = fenced_at(scene)
+    ran = scene.run(*RUN)
+    assert ran.code == 0, ran.err
+    assert fenced_at(scene) > generation
+    scene.check(SECOND, scene.nights[FIRST])
+
+
 # --- two stores
 
 

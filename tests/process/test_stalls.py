@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import signal
+import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -90,6 +91,8 @@ INSIDE = [
     "commit@app.db:1:SIGSTOP",  # the fence is raised
     "commit@app.db:2:SIGSTOP",
     "commit@app.db:9:SIGSTOP",
+    "commits@app.db:1:SIGSTOP",
+    "commits@app.db:5:SIGSTOP",
 ]
 
 
@@ -100,7 +103,10 @@ def test_stopped_inside_a_transaction_it_is_ended_as_what_blocks_the_others(
         scene = stage.copy(tmp_path / point)
         first = scene.start_process(*RUN, step=point)
         eventually(lambda: is_stopped(first.pid), "it is stopped")
-        return take_over(scene, first)
+        begun = time.monotonic()
+        code = take_over(scene, first)
+        assert time.monotonic() - begun < 25, "nobody waits much longer than fence_wait"
+        return code
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         assert list(pool.map(stall, INSIDE)) == [-signal.SIGKILL] * len(INSIDE)
@@ -157,6 +163,22 @@ def test_a_holder_stopped_inside_a_transaction_is_ended_though_its_successor_die
     assert scene.run(*RUN, step="decided:1:SIGKILL").code == -signal.SIGKILL
     assert scene.run(*RUN, step="lease_acquired:1:SIGKILL").code == -signal.SIGKILL
     assert take_over(scene, first) == -signal.SIGKILL
+
+
+def test_a_target_that_another_program_keeps_locked_is_left_alone_and_the_lease_given_back(
+    stage: Scene, tmp_path: Path
+) -> None:
+    scene = stage.copy(tmp_path / "scene")
+    other = sqlite3.connect(scene.target, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    ran = scene.run(*RUN)
+    other.execute("ROLLBACK")
+    other.close()
+    assert ran.code == 69, ran.err
+    assert "locked by another program" in ran.err
+    assert scene.grant()[1], "nobody has to wait for its lease"
+    assert scene.run(*RUN).code == 0
+    scene.check(SECOND, scene.nights[FIRST])
 
 
 def fenced_at(scene: Scene) -> int:
