@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from ..model import ABSENT, Append, Interval, Kind, Put, State, Trigger, instant_key
 from ..records import IntervalRecord, to_text
 from ..schedule import TICK, instant_id
-from .look import read_interval
+from .look import find_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ def disagreement(store: Store, job: Job, seen: Look, newest: Newest | None) -> S
     if newest is not None and (proved is None or theirs > ours):  # type: ignore[operator]
         return list(_recovered(store, job, seen, newest, proved))
     assert proved is not None, "one of both is newer"
-    return _rewound(store, job, proved, newest)
+    return _rewound(store, job, seen, proved, newest)
 
 
 def taken_back(job: Job, seen: Look) -> Iterator[Write]:
@@ -98,9 +98,9 @@ def _recovered(
         yield Put(Kind.JOB, job.name, "", record_of_job.to_json(), expect=ABSENT)
     after = proved.scheduled_at if proved is not None else None
     if after == newest.scheduled_at:
-        known_one, version = read_interval(store, job.name, newest.scheduled_at)
         assert proved is not None, "it has an instant"
-        one = known_one or replace(proved, span=1, until_at=None, last_id=None)
+        one, version, of_span = _own_record(store, job, seen, proved)
+        yield from of_span
         yield from _writes(job, _as_in_target(one, newest), version, newest)
         return
     known: list[tuple[datetime, datetime]] = []
@@ -210,13 +210,10 @@ def _stretches(
 
 
 def _rewound(
-    store: Store, job: Job, proved: IntervalRecord, newest: Newest | None
+    store: Store, job: Job, seen: Look, proved: IntervalRecord, newest: Newest | None
 ) -> Sequence[Write]:
     """Work the store's newest completed interval again, under its own identity."""
-    record, version = read_interval(store, job.name, proved.scheduled_at)
-    if record is None:
-        # It is the last one of a recovered span, and has no record of its own yet.
-        record = replace(proved, span=1, until_at=None)
+    record, version, of_span = _own_record(store, job, seen, proved)
     again = reopened(record, ACTOR)
     key = instant_key(record.scheduled_at)
     event: JsonObject = {
@@ -226,9 +223,41 @@ def _rewound(
         "target_has": newest.interval if newest is not None else None,
     }
     return [
+        *of_span,
         Put(Kind.INTERVAL, job.name, key, again.to_json(), expect=version, tag=again.tag),
         Append(Kind.EVENT, job.name, key, event),
     ]
+
+
+def _own_record(
+    store: Store, job: Job, seen: Look, proved: IntervalRecord
+) -> tuple[IntervalRecord, int, list[Write]]:
+    """The record, with its version, of the newest completed interval alone. The last one of a
+    recovered span gets one, and the span ends before it."""
+    record, version = find_record(store, job.name, proved.scheduled_at)
+    assert record is not None, "it was found a moment ago"
+    if record.until_at is None:
+        return record, version, []
+    alone = replace(proved, span=1, until_at=None, last_id=None)
+    return alone, ABSENT, [_shortened(job, seen, record, version)]
+
+
+def _shortened(job: Job, seen: Look, span: IntervalRecord, version: int) -> Put:
+    """A span without its last instant; it no longer ends with what the target had proved."""
+    assert span.until_at is not None, "it has more than one instant"
+    assert seen.schedule is not None, "spans are of scheduled instants"
+    until = seen.schedule.latest_until(span.until_at - TICK, span.scheduled_at)
+    alone = until is None or until == span.scheduled_at
+    short = replace(
+        span,
+        span=span.span - 1,
+        until_at=None if alone else until,
+        last_id=None if alone or until is None else seen.schedule.interval_id(until),
+        rerun=0,
+        checksum=None,
+    )
+    key = instant_key(span.scheduled_at)
+    return Put(Kind.INTERVAL, job.name, key, short.to_json(), expect=version, tag=short.tag)
 
 
 def reopened(record: IntervalRecord, owner: str) -> IntervalRecord:

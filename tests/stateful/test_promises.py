@@ -58,7 +58,7 @@ WHERE = st.sampled_from(
         "write", "next", "end", "store.commit", "target.lines", "checkpoint_saved",
         "target.commit", "range_committed", "fence_raised", "run_opened", "judged",
         "target.complete", "target_completed", "interval_completed", "store.release", "decided",
-        "source.open", "range_planned", "recovered",
+        "source.open", "range_planned", "recovered", "answer",
     ]
 )  # fmt: skip
 FAULTS = st.sampled_from(["request lost", "answer lost", "late", "doubled", "busy"])

@@ -78,6 +78,8 @@ class Promises:
         """Who changed the target's table: the key of an interval, or "somebody"."""
         self.begun: dict[str, int] = {}
         """By plan id: how many such writes there were before it."""
+        self.cuts = 0
+        """How often a source said something that cannot be true."""
         self.seen: set[str] = set()
         """What has happened at least once, to see that the examples are not idle."""
 
@@ -129,7 +131,10 @@ class Promises:
         assert not self.store.released
         self.store.ends = self.world.boot + lease.ttl.total_seconds()
 
-    def _store_release(self, _: Any, fence: Fence, seq: int, *__: Any, **___: Any) -> None:
+    def _store_release(
+        self, _: Any, fence: Fence, seq: int, seen: int | None, *, before: Any, process: Any
+    ) -> None:
+        process.released_unseen = seen is None
         assert fence == self.store.newest, "promise 2: released by an old fence"
         if seq > self.store.applied:
             self.store.released = True
@@ -176,9 +181,12 @@ class Promises:
     def _interval(self, write: Put, record: IntervalRecord, standing: Any) -> None:
         was = IntervalRecord.from_json(standing.value) if standing is not None else None
         if was is not None and was.state.is_final:
-            assert record.rerun == was.rerun + 1, "promise 5: a final state was left"
+            taken_back = record.reason == "recovered" or record.state is State.PENDING
+            assert record.rerun == was.rerun + 1 or taken_back, "promise 5: a final state was left"
         if record.approval and (was is None or was.approval != record.approval):
             self.store.approved[record.id] = self._waiting_changes(record)
+        if record.reason == "attempts":
+            assert self.cuts >= 5, "promise 5: given up, and only surroundings were at fault"
         if record.state is not State.COMPLETED:
             return
         self.seen.add(f"completed {record.reason or 'by proof'}")

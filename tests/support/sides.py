@@ -34,6 +34,7 @@ Table: TypeAlias = "dict[tuple[str, str], str]"
 """Entitlements as (account, entitlement): level."""
 
 JOB = "entitlements"
+TTL = timedelta(seconds=60)
 TABLE = (
     "CREATE TABLE entitlements (account_id TEXT NOT NULL, entitlement TEXT NOT NULL,"
     " level TEXT NOT NULL, PRIMARY KEY (account_id, entitlement))"

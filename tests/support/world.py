@@ -8,50 +8,35 @@ is decided between any two of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from reconcile.core import leasing
 from reconcile.core.config import (
-    Config,
     EntitlementsConfig,
     GuardsConfig,
     Job,
     LeaseConfig,
     SourceConfig,
-    StoreConfig,
     TargetConfig,
 )
-from reconcile.core.errors import (
-    ReconcileError,
-    SourceUnreachable,
-    SourceUnusable,
-    StoreBusy,
-    StoreUnreachable,
-    TargetLocked,
-    TargetUnreachable,
-)
-from reconcile.core.model import Holder, Interval
+from reconcile.core.errors import ReconcileError
+from reconcile.core.events import RunReport
+from reconcile.core.model import Outcome
 from reconcile.core.operations.application import Application
-from reconcile.core.ports import Runtime
-from reconcile.core.rows import Page, Schema
-from reconcile.core.work.entitlements.work import EntitlementsWork
 
-from .fibers import Fiber, Killed
+from .fibers import Fiber
+from .processes import Process, RenewalThread
 from .promises import MAX_REVOKE, MAX_REVOKE_MIN, Promises, StoreStory
-from .sides import JOB, Table
+from .sides import JOB, TTL, Table
 
 START = datetime(2026, 11, 28, 2, 30, tzinfo=UTC)
-TTL = timedelta(seconds=60)
 DAY = 86400.0
-CHANGING = frozenset(
-    {"acquire", "renew", "release", "commit", "note", "raise_fence", "complete", "ask_stop"}
-)
-FAULTS = {"store": StoreUnreachable, "target": TargetUnreachable, "source": SourceUnreachable}
+GOING_ON = {Outcome.COMPLETED, Outcome.NEEDS_APPROVAL, Outcome.FAILED, Outcome.INCOMPLETE}
+"""After these a trigger may take another interval."""
 
 
 def job(range_size: int) -> Job:
@@ -86,234 +71,6 @@ class WorldClock:
         while not (wake.is_set() or self._world.boot >= until):
             fiber.park("wait", until, wake)
         return bool(wake.is_set())
-
-
-class RenewalThread:
-    """What the lease keeper takes for a thread."""
-
-    def __init__(self, target: Callable[[], None], name: str, daemon: bool) -> None:
-        self._process: Process = Fiber.current().owner
-        self._fiber = Fiber(self._process, target)
-        self._process.renewals.append(self._fiber)
-        self._process.keepers.append(target.__self__)  # type: ignore[attr-defined]
-
-    def start(self) -> None:
-        self._fiber.resume()
-
-    def join(self, timeout: float) -> None:
-        while not self._fiber.done and not self._process.dead:
-            self._fiber.resume()
-
-
-class Process:
-    """One process start: one trigger, from its first look to its end. See `ports.Host`,
-    `ports.Entropy` and `ports.StopSignal`, which it is to its own runtime."""
-
-    reason: str | None = None
-
-    def __init__(
-        self, world: World, number: int, act: Callable[[Application], Any], *, far: bool
-    ) -> None:
-        self.world = world
-        self.name = f"p{number}"
-        self.far = far
-        self.me = Holder("far" if far else "near", "m", "b", "ns", number, 1, self.name)
-        self.dead = self.stopped = False
-        self.looked: dict[Any, Table] = {}
-        self.proving = ""
-        self.lineage = world.lineage
-        self.fault = self.cut = ""
-        self.renewal_faults: list[str] = []
-        self.renewals: list[Fiber] = []
-        self.keepers: list[Any] = []
-        self._open: list[Any] = []
-        self._numbers = count(1)
-        runtime = Runtime(world.clock, self, self, self, self.reached, lambda _: None)
-        config = Config(Path("/reconcile.toml"), StoreConfig("memory:"), {JOB: world.job})
-        self.app = Application(config, runtime, self.open_store, self.build_work)
-        self.main = Fiber(self, lambda: act(self.app))
-
-    # --- what it is to its own core
-
-    def holder(self) -> Holder:
-        return self.me
-
-    def is_dead(self, holder: Holder) -> bool:
-        return holder.host == self.me.host and self.world.is_dead(holder.token)
-
-    def kill(self, holder: Holder) -> bool:
-        if holder.host != self.me.host:
-            return False
-        self.world.processes[holder.token].die()
-        return True
-
-    def abort(self, error: Exception) -> None:
-        self.die()
-
-    def token(self) -> str:
-        return f"{self.name}-{next(self._numbers)}"
-
-    def reached(self, step: str) -> None:
-        Fiber.current().park(step)
-
-    def open_store(self) -> Any:
-        return Stepped(self, "store", self._connected(self.world.store.connect()))
-
-    def build_work(self, its_job: Job) -> EntitlementsWork:
-        target = self._connected(self.world.target.connect(self.world.clock))
-        stepped = Stepped(self, "target", target)
-        return EntitlementsWork(its_job, SteppedSource(self), stepped, TTL)  # type: ignore[arg-type]
-
-    def _connected(self, connection: Any) -> Any:
-        self._open.append(connection)
-        return connection
-
-    # --- how it ends
-
-    @property
-    def is_over(self) -> bool:
-        return self.dead or self.main.done
-
-    def die(self) -> None:
-        """SIGKILL: nothing of it goes on. Its connections are closed by the kernel."""
-        if self.dead:
-            return
-        self.dead = True
-        fibers = [self.main, *self.renewals]
-        ours = [fiber for fiber in fibers if fiber is Fiber.running()]
-        for fiber in fibers:
-            if fiber not in ours:
-                fiber.kill()
-        self.close()
-        if ours:
-            raise Killed
-
-    def close(self) -> None:
-        for connection in self._open:
-            connection.close()
-        self._open.clear()
-
-    # --- going on
-
-    def go(self, until: str, times: int = 1) -> None:
-        """Let it work until it is parked at `until` for the `times`-th time, or has ended.
-
-        `next` is the next place of any kind, `write` the next request that changes something.
-        """
-        fiber = self.main
-        while not self.is_over:
-            if not fiber.is_ready(self.world.boot):
-                assert fiber.until is not None
-                self.world.advance(fiber.until - self.world.boot)
-                continue
-            fiber.resume()
-            if _is_at(fiber.at, until):
-                times -= 1
-                if times <= 0:
-                    break
-        self.world.check()
-
-    def request(self, side: str, name: str, do: Callable[[], Any], late: Any) -> Any:
-        """Park, then send a request, which the network may do something to."""
-        fiber = Fiber.current()
-        fiber.park(f"{side}.{name}")
-        if fiber is self.main:
-            fault, self.fault = self.fault, ""
-        else:
-            fault = self.renewal_faults.pop() if self.renewal_faults else ""
-        if not fault:
-            return do()
-        self.world.promises.seen.add(f"{fault} {side}")
-        if fault == "busy" and side == "store":
-            raise StoreBusy("somebody has the lock")
-        if fault == "doubled":
-            do()
-            return do()
-        if fault == "late":
-            self.world.late.append((self, side, name, late))
-        elif fault == "answer lost":
-            do()
-        elif fault == "busy" and name == "raise_fence":
-            raise TargetLocked("somebody has the lock")
-        raise FAULTS[side](f"{name} was not answered")
-
-
-def _is_at(at: str, until: str) -> bool:
-    if until == "next":
-        return True
-    if until == "write":
-        return at.rpartition(".")[2] in CHANGING
-    return at == until
-
-
-class Stepped:
-    """A connection whose every method but `close` is a step of its process."""
-
-    fenced = True
-
-    def __init__(self, process: Process, side: str, inner: Any) -> None:
-        self._process = process
-        self._side = side
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name in ("close", "interrupt", "describe"):
-            return getattr(self._inner, name)  # type: ignore[no-any-return]
-
-        def method(*args: Any, **kwargs: Any) -> Any:
-            process, world = self._process, self._process.world
-            if name == "scan" and str(args[0]) == "range":
-                process.proving = kwargs["prefix"].rstrip("/")
-
-            def do() -> Any:
-                return world.ask(process, self._side, self._inner, name, args, kwargs)
-
-            return process.request(self._side, name, do, (args, kwargs))
-
-        return method
-
-
-class SteppedSource:
-    """The nights' tables. See `core.endpoints.Source`."""
-
-    dated = True
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    def describe(self, interval: Interval | None) -> str:
-        return "nights"
-
-    def open(self, interval: Interval, schema: Schema) -> NightReading:
-        process = self._process
-
-        def do() -> NightReading:
-            fault, process.cut = process.cut, ""
-            return NightReading(*process.world.newest(interval.id), fault)
-
-        return process.request("source", "open", do, None)  # type: ignore[no-any-return]
-
-
-class NightReading:
-    """One night, in pages of two rows; cut short after one page where there is a fault."""
-
-    def __init__(self, fingerprint: str, table: Table, fault: str) -> None:
-        self.fingerprint = fingerprint
-        self._rows = [(*key, level) for key, level in sorted(table.items())]
-        self._fault = fault
-
-    def pages(self, after: str | None = None, resume: Any = None) -> Iterator[Page]:
-        for at in range(resume or 0, len(self._rows), 2):
-            yield Page(self._rows[at : at + 2], at)  # type: ignore[arg-type]
-            if self._fault:
-                break
-        if self._fault == "cut":
-            raise SourceUnusable("the last line is cut")
-        if self._fault == "broken":
-            raise SourceUnreachable("connection reset")
-
-    def close(self) -> None:
-        pass
 
 
 class World:
@@ -452,7 +209,16 @@ class World:
                     fiber.result = error
             if process.main.done:
                 process.close()
+                self._looked_again(process)
         self.one_believer()
+
+    @staticmethod
+    def _looked_again(process: Process) -> None:
+        """Who lets go without a look at who was turned away may not go on himself."""
+        report = process.main.result
+        if process.is_knock and process.released_unseen and isinstance(report, RunReport):
+            outcomes = {interval.outcome for interval in report.intervals}
+            assert outcomes - GOING_ON, "promise 5: a trigger that was turned away is lost"
 
     def one_believer(self) -> None:
         """Promise 1, seen by the holders: whoever trusts in its lease still has it."""
