@@ -230,6 +230,19 @@ def test_every_changed_account_is_named_once(bed: Bed) -> None:
     assert stopped.value.accounts == ("a", "c")
 
 
+def test_what_somebody_else_has_done_already_is_not_logged_as_ours(bed: Bed) -> None:
+    bed.insert(("a", "sso", "2"))
+    target = bed.fenced()
+    for change in (
+        revoke("a", "api", "1"),  # gone already
+        update(("a", "sso", "1"), ("a", "sso", "2")),
+    ):
+        with pytest.raises(ChangedMeanwhile) as refusal:
+            commit(target, [change], [("a", "sso", "2")])
+        assert refusal.value.accounts == ("a",)
+    assert bed.log() == []
+
+
 def test_a_row_beside_the_changes_that_somebody_wrote_stops_the_range(bed: Bed) -> None:
     target = bed.fenced()
     bed.insert(("b", "by", "somebody"))
