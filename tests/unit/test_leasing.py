@@ -278,6 +278,20 @@ def test_after_a_stall_that_somebody_used_nothing_is_written(
     assert server.connect().get(Kind.PLAN, KEY.job, "p") is None
 
 
+def test_after_a_stall_that_somebody_used_the_first_step_already_says_so(
+    desk: Desk, other: Desk, clock: FakeClock
+) -> None:
+    desk.keeper.acquire(TONIGHT, overlap=False)
+    desk.keeper.abandon()
+    clock.advance(61)
+    newer = other.keeper.acquire(TONIGHT, overlap=False)
+    for _ in range(2):
+        with pytest.raises(FencedOut) as refusal:
+            desk.keeper.progressed()
+        assert refusal.value.newer is not None
+        assert refusal.value.newer.fence == newer.fence
+
+
 def test_a_trigger_turned_away_for_another_interval_keeps_the_holder_from_leaving(
     desk: Desk, other: Desk
 ) -> None:
@@ -347,6 +361,16 @@ def test_a_release_whose_answer_was_lost_while_another_took_the_lease_is_done(
     clock.wait = meanwhile  # type: ignore[method-assign]
     desk.keeper.release(0)
     assert desk.main.calls.count("release") == 2
+
+
+def test_a_signal_stops_the_work_and_not_the_renewal(desk: Desk, other: Desk) -> None:
+    desk.keeper.acquire(TONIGHT, overlap=False)
+    desk.out.stop.reason = "SIGTERM"
+    pass_time(desk, 120)
+    desk.keeper.progressed()
+    with pytest.raises(LeaseBusy):
+        other.keeper.acquire(TONIGHT, overlap=False)
+    assert desk.renewals() >= 9
 
 
 def test_the_wall_clock_may_be_stepped_as_it_likes(desk: Desk, clock: FakeClock) -> None:
