@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -20,3 +21,7 @@ settings.load_profile("reconcile")
 for name in [name for name in os.environ if name.startswith("RECONCILE_")]:
     if not name.startswith("RECONCILE_TEST_"):
         del os.environ[name]
+
+# A shell that starts the suite in the background has Ctrl-C ignored, and so would every
+# process that the tests start and mean to interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -189,7 +189,12 @@ def test_a_range_that_kills_every_run_is_named_and_the_ranges_before_it_stay_don
     shown = scene.run("status", "entitlements", SECOND, "--json").json()
     assert shown["intervals"][0]["ranges"]["done"] == 2
     assert "range 3" in scene.run("status").err + scene.run("status").out
-    assert scene.run(*run_night(SECOND)).code == 0
+    for _ in range(2):
+        scene.run(*run_night(SECOND), step="range_planned:1:SIGKILL")
+    knock = scene.run("run", "entitlements")
+    assert knock.code == 1
+    assert "times in range 3" in knock.err
+    assert scene.run("resume", "entitlements").code == 0
     scene.check(SECOND, before)
 
 
@@ -340,3 +345,55 @@ def test_a_mismatch_at_the_end_is_no_success_and_the_next_run_compares_everythin
     assert again.code == 0, again.err
     assert again.err.count("step range_planned") == shown["ranges"]["total"]
     scene.check(SECOND, before)
+
+
+def test_while_an_approval_was_waited_for_nothing_that_was_equal_may_have_changed_unseen(
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, before = second_night()
+    after = cut_down(before, 0.8)
+    scene.write_night(SECOND, after)
+    hash_ = scene.run(*run_night(SECOND), "--json").json()["guard"]["hash"]
+    account, name = min(after)
+    scene.ask(
+        scene.target,
+        f"UPDATE entitlements SET level = 'x' WHERE account_id = '{account}'"
+        f" AND entitlement = '{name}'",
+    )
+    approve = ("resume", "entitlements", SECOND, "--approve", hash_, "-m", "OPS-12")
+    approved = scene.run(*approve)
+    assert approved.code == 0, approved.err
+    assert scene.rows() == after
+    log = scene.log(SECOND)
+    assert [action for action, _ in log].count("update") == 1
+    assert len(log) == len(set(log)) == len(before) - len(after) + 1
+
+
+def test_what_is_new_since_an_approval_is_judged_as_always(
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, before = second_night()
+    after = cut_down(before, 0.8)
+    scene.write_night(SECOND, after)
+    hash_ = scene.run(*run_night(SECOND), "--json").json()["guard"]["hash"]
+    kept = sorted(after)[: len(before) // 5]
+    marks = ", ".join(f"('{account}', 'extra-{name}', '')" for account, name in kept)
+    scene.ask(scene.target, f"INSERT INTO entitlements VALUES {marks}")
+    approve = ("resume", "entitlements", SECOND, "--approve", hash_, "-m", "OPS-12")
+    stopped = scene.run(*approve)
+    assert stopped.code == 4, stopped.err
+    extra = {(account, f"extra-{name}") for account, name in kept}
+    assert len(extra - scene.rows().keys()) <= len(before) // 10
+
+
+def test_the_share_of_revokes_is_one_of_the_target_and_not_of_the_source(tmp_path: Path) -> None:
+    scene = Scene(tmp_path / "grown", start=FIRST)
+    small = night(7, accounts=100)
+    scene.write_night(FIRST, small)
+    assert scene.run(*run_night(FIRST)).code == 0
+    grown = cut_down(small, 0.8) | {
+        (f"new-{number:05d}", "sso"): "" for number in range(20 * len(small))
+    }
+    scene.write_night(SECOND, grown)
+    assert scene.run(*run_night(SECOND)).code == 4
+    assert scene.rows() == small

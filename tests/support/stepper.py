@@ -60,14 +60,14 @@ def at_steps(points: list[Point]) -> None:
     """Wrap the step hook that the wiring hands to the core."""
     build: Any = wiring.application
 
-    def application(call: Any, report: Any, reached: Any) -> Any:
+    def application(call: Any, report: Any, reached: Any, **options: Any) -> Any:
         def at(step: str) -> None:
             reached(step)
             for point in points:
                 if point.name == step:
                     point.passed()
 
-        return build(call, report, at)
+        return build(call, report, at, **options)
 
     wiring.application = application
 

@@ -6,6 +6,10 @@ else wrote meanwhile the range is compared again, and what is new in it passes t
 again; an account that keeps changing is left alone after `TRIES` comparisons. A range whose
 marker stands was committed by a run that did not live to tell the store; it is not applied
 again.
+
+A plan may have waited, for an approval or longer than `plan_age`. So at its end every range that this run has not committed itself is read once more, those that were
+found equal too; what does not hold any more is compared, judged and committed again, under
+numbers above those of the plan, which have markers of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...checksum import without
+from ...checksum import checksum, without
 from ...errors import ChangedMeanwhile, FencedOut, TargetUnusable
 from ...events import Progress
 from ...model import Kind, PlanId, Put
@@ -24,6 +28,7 @@ from ...rows import Action, KeySpan, RangeChanges
 from .compare import compare, unpack
 from .judge import Totals, judge_counts
 from .plan import APPLYING
+from .prove import ranges_of
 from .ranges import cut
 from .standing import differing
 
@@ -61,6 +66,7 @@ class Applier:
     plan: PlanRecord
     totals: Totals
     approved: bool
+    waited: bool = False
     _beyond: Totals = NOTHING
 
     def steps(self, done: int) -> Iterator[Step]:
@@ -74,22 +80,50 @@ class Applier:
         job, plan = self.order.interval.job, self.plan.id
         for planned in differing(self.order.records, job, plan, done):
             self.order.progressed()
-            committed, found = self._commit(planned)
+            changes = self._planned(planned.number)
+            committed, found = self._commit(planned, changes, changes, planned.number)
             self.order.reached("range_committed")
             for action in Action:
                 counts[action] += committed.changes[action]
-            yield self._step(found, counts)
+            yield self._step(found, counts, found.number)
+        if self.waited:
+            yield from self._look_again(counts)
 
-    def _commit(self, found: RangeRecord) -> tuple[Committed, RangeRecord]:
-        """Commit one range, comparing it again as often as somebody else changes it."""
-        planned = self._planned(found.number)
-        changes: Sequence[Change] = planned
+    def _look_again(self, counts: dict[str, int]) -> Iterator[Step]:
+        """What was compared or committed by earlier runs must still hold."""
+        for old in ranges_of(self.order.records, self.order.interval.job, self.plan.id):
+            self.order.progressed()
+            if old.run_id == self.order.fence.run:
+                continue
+            lines = self.target.lines(KeySpan(old.lower, old.upper))
+            if checksum(lines) == old.expected:
+                continue
+            compared, changes = self._compare_again(old, {})
+            self._beyond += self._judge_again((), changes)
+            number = self.plan.ranges + old.number
+            committed, found = self._commit(compared, changes, changes, number)
+            self.order.reached("range_committed")
+            for action in Action:
+                counts[action] += committed.changes[action]
+            yield self._step(found, counts, self.plan.ranges)
+
+    def _commit(
+        self,
+        found: RangeRecord,
+        changes: Sequence[Change],
+        planned: Sequence[Change],
+        number: int,
+    ) -> tuple[Committed, RangeRecord]:
+        """Commit one range, comparing it again as often as somebody else changes it.
+
+        `planned` are the changes that were judged already; `number` is that of the marker.
+        """
         stubborn: dict[str, str] = {}
         tries: Counter[str] = Counter()
         rounds = 0
         new: Totals | None = None
         while True:
-            part = self._part(found, changes, stubborn)
+            part = self._part(found, changes, stubborn, number)
             try:
                 committed = self.target.commit(self.order.fence, part, self.order.trusted_until())
             except ChangedMeanwhile as error:
@@ -126,14 +160,18 @@ class Applier:
         return unpack(record.blob)
 
     def _part(
-        self, found: RangeRecord, changes: Sequence[Change], stubborn: dict[str, str]
+        self,
+        found: RangeRecord,
+        changes: Sequence[Change],
+        stubborn: dict[str, str],
+        number: int,
     ) -> RangeChanges:
         return RangeChanges(
             job=self.order.interval.job,
             interval=self.order.interval.id,
             rerun=self.order.record.rerun,
             plan=PlanId(self.plan.id),
-            number=found.number,
+            number=number,
             span=KeySpan(found.lower, found.upper),
             changes=changes,
             expected=found.expected,
@@ -198,16 +236,17 @@ class Applier:
             raise GuardTripped
         return new
 
-    def _step(self, found: RangeRecord, counts: dict[str, int]) -> Step:
+    def _step(self, found: RangeRecord, counts: dict[str, int], done: int) -> Step:
+        """The checkpoint of one range, with all up to number `done` behind it."""
         job = self.order.interval.job
         report = Progress(
             job=job,
             interval=self.order.interval.id,
             phase=APPLYING,
-            range=found.number,
+            range=done,
             total=self.plan.ranges,
             exact=True,
-            accounts=min(found.number * self.plan.range_size, self.plan.accounts),
+            accounts=min(done * self.plan.range_size, self.plan.accounts),
             grant=counts["grant"],
             revoke=counts["revoke"],
             update=counts["update"],
@@ -216,12 +255,12 @@ class Applier:
             cursor={
                 "phase": APPLYING,
                 "plan": self.plan.id,
-                "range": found.number,
+                "range": done,
                 "upper": found.upper,
                 "beyond": [self._beyond.revoke, self._beyond.update],
             },
             writes=[Put(Kind.RANGE, job, range_key(self.plan.id, found.number), found.to_json())],
-            show={**counts, "ranges_done": found.number, "committed": found.number},
+            show={**counts, "ranges_done": done, "committed": found.number},
             report=report,
         )
 

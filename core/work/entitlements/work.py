@@ -75,6 +75,7 @@ class EntitlementsWork:
         self._reading = self._source.open(order.interval, schema)
         planner = Planner(order, self._config, self._reading, self._target, schema)
         plan = self._standing_plan(order, self._reading)
+        waited = plan is not None and self._has_waited(order, plan)
         if plan is None and not order.dry_run:
             yield from self._told(order)
         while True:
@@ -92,12 +93,20 @@ class EntitlementsWork:
                 return
             yield from self._void_others(order, plan)
             applier = Applier(
-                order, self._config, self._reading, self._target, schema, plan, totals, approved
+                order=order,
+                config=self._config,
+                reading=self._reading,
+                target=self._target,
+                schema=schema,
+                plan=plan,
+                totals=totals,
+                approved=approved,
+                waited=waited,
             )
             try:
                 yield from applier.steps(_number(order.record.cursor, "range"))
             except GuardTripped:
-                plan = None
+                plan, waited = None, False
             else:
                 return
 
@@ -225,6 +234,10 @@ class EntitlementsWork:
         if ages and order.now() - plan.begun_at > self._config.plan_age:
             return None
         return plan
+
+    def _has_waited(self, order: WorkOrder, plan: PlanRecord) -> bool:
+        """Whether what the plan found equal must be looked at again."""
+        return order.approval is not None or order.now() - plan.begun_at > self._config.plan_age
 
     def _last_rows(self, order: WorkOrder) -> int | None:
         """How many rows the source had at the newest completed interval before this one."""

@@ -1,0 +1,131 @@
+"""A resumed plan reads on where it stopped, in the source as in the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from reconcile.core.checksum import encode
+from reconcile.core.config import GuardsConfig
+from reconcile.core.model import ABSENT, Interval, Json, Kind, Put, Record
+from reconcile.core.records import IntervalRecord
+from reconcile.core.rows import Column, ColumnKind, KeySpan, Page, Schema
+from reconcile.core.work.entitlements.work import EntitlementsWork
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reconcile.core.ports import Step
+
+NOW = datetime(2026, 11, 29, 2, 30, tzinfo=UTC)
+NIGHT = Interval("entitlements", NOW, "2026-11-29")
+SCHEMA = Schema((Column("account", ColumnKind.TEXT), Column("e", ColumnKind.TEXT)), key=(0, 1))
+ROWS = [(f"a{n:02d}", "sso") for n in range(20)]
+
+
+class Reading:
+    """Remembers from where it was read, and serves what it was asked for."""
+
+    fingerprint = "f"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str | None, Json]] = []
+        self.served = 0
+
+    def pages(self, after: str | None = None, resume: Json = None) -> Iterator[Page]:
+        self.asked.append((after, resume))
+        start = resume if isinstance(resume, int) else 0
+        for at in range(start, len(ROWS), 3):
+            page = ROWS[at : at + 3]
+            self.served += len(page)
+            yield Page(list(page), resume=at)
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+class Target:
+    """Holds what the source has, so that nothing is applied."""
+
+    fenced = True
+
+    def schema(self) -> Schema:
+        return SCHEMA
+
+    def lines(self, span: KeySpan) -> list[bytes]:
+        return [
+            encode(row)
+            for row in ROWS
+            if (span.lower is None or row[0] > span.lower)
+            and (span.upper is None or row[0] <= span.upper)
+        ]
+
+
+class Order:
+    """One run's order over records kept in a dictionary."""
+
+    fence: Any = SimpleNamespace(run="r1")
+    interval = NIGHT
+    approval = None
+    dry_run = False
+
+    def __init__(self) -> None:
+        self.record = IntervalRecord(id=NIGHT.id, scheduled_at=NOW)
+        self.kept: dict[tuple[Kind, str], Record] = {}
+        self.records = self
+
+    def now(self) -> datetime:
+        return NOW
+
+    def progressed(self) -> None:
+        """Nobody watches."""
+
+    def reached(self, step: str) -> None:
+        """Nobody watches."""
+
+    def new_id(self) -> str:
+        return "p"
+
+    def get(self, kind: Kind, job: str, key: str) -> Record | None:
+        return self.kept.get((kind, key))
+
+    def scan(self, kind: Kind, job: str, **bounds: Any) -> list[Record]:
+        after = bounds.get("after", "")
+        found = [r for (k, key), r in sorted(self.kept.items()) if k is kind and key > after]
+        return found[: bounds.get("limit", 1000)]
+
+    def save(self, step: Step) -> None:
+        """As the engine does."""
+        show: Any = dict(step.show)
+        show.pop("committed", None)
+        self.record = replace(self.record, cursor=step.cursor, **show)
+        for write in step.writes:
+            assert isinstance(write, Put)
+            self.kept[(write.kind, write.key)] = Record(
+                write.kind, write.job, write.key, write.value, ABSENT + 1, NOW, blob=write.blob
+            )
+
+
+def work(reading: Reading) -> EntitlementsWork:
+    config: Any = SimpleNamespace(range_size=4, guards=GuardsConfig(), plan_age=timedelta(hours=1))
+    source: Any = SimpleNamespace(dated=True, open=lambda interval, schema: reading)
+    job: Any = SimpleNamespace(name="entitlements", work=config)
+    return EntitlementsWork(job, source, Target(), timedelta(seconds=1))  # type: ignore[arg-type]
+
+
+def test_a_plan_resumed_after_range_three_reads_the_source_from_there() -> None:
+    order = Order()
+    first = Reading()
+    steps = work(first).steps(order)  # type: ignore[arg-type]
+    for _ in range(3):
+        order.save(next(steps))
+    again = Reading()
+    for step in work(again).steps(order):  # type: ignore[arg-type]
+        order.save(step)
+    assert first.asked == [(None, None)]
+    assert again.asked == [("a11", 12)]
+    assert again.served == len(ROWS) - 12
+    assert order.record.ranges_total == 5
+    assert order.record.accounts == len(ROWS)
