@@ -46,7 +46,7 @@ MADE: tuple[Key, ...] = (
 )
 
 TEMPLATE = """\
-# What `reconcile` does, and when. Check it with: reconcile status
+# What `reconcile` does, and when. Check it with: reconcile run JOB --dry-run
 # Relative paths are relative to this file's folder. Durations: "90s", "10m", "6h", "3d".
 
 # [store]

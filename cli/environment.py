@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from ..core.ports import Clock, Entropy, Host, StopSignal
 
 
+NAME = "reconcile"
+
+
 class OutputFailed(ReconcileError):
     """Standard output cannot be written to, for another reason than a reader that left."""
 
@@ -109,6 +112,7 @@ class Environment:
     in; `state_folder` takes the traceback of a bug. `journald` says that standard error
     goes to the journal, which dates its lines itself. `heed_signals` makes `stop` know of
     signals: work that can stop at a checkpoint calls it, everything else may be killed.
+    `program` is what a user types to call this program again.
     """
 
     stdin: TextIO
@@ -128,6 +132,7 @@ class Environment:
     journald: bool = False
     width: int = 80
     heed_signals: Callable[[], None] = field(default=lambda: None)
+    program: str = NAME
     closed: set[int] = field(default_factory=set)
     """Streams that nobody reads any more, by `id`."""
 
@@ -191,6 +196,7 @@ def real_environment() -> Environment:
         journald=_is_journal(os.environ.get("JOURNAL_STREAM", "")),
         width=_width(os.environ),
         heed_signals=signals.install,
+        program=_program(sys.argv[0], os.environ.get("PATH", "")),
     )
 
 
@@ -204,6 +210,18 @@ def _stream(stream: TextIO | None, mode: str) -> TextIO:
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
     return stream
+
+
+def _program(called: str, path: str) -> str:
+    """`reconcile` where that finds what was called; else the path it was called by, as a mail
+    of cron's has to show it."""
+    if not called.endswith(f"/{NAME}"):
+        return NAME  # called as a module, or under a name of the caller's own
+    for folder in path.split(os.pathsep):
+        found = f"{folder}/{NAME}"
+        if os.access(found, os.X_OK):
+            return NAME if os.path.realpath(found) == os.path.realpath(called) else called
+    return called
 
 
 def _cwd(environ: Mapping[str, str]) -> Path:

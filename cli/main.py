@@ -89,7 +89,7 @@ def _refuse(call: Call, error: ReconcileError, code: int) -> int:
     from .render.errors import error_object, error_text
     from .render.words import Style
 
-    style = Style(program=call.options.program())
+    style = Style(program=call.options.program(call.env.program))
     exit_code = call.busy_exit if code == ExitCode.BUSY else code
     try:
         if call.options.json:

@@ -65,11 +65,12 @@ class GlobalOptions(NamedTuple):
     verbose: bool = False
     json: bool = False
 
-    def program(self) -> str:
-        """How a command to type begins, so that it finds this configuration and store again."""
+    def program(self, name: str) -> str:
+        """How a command to type begins, so that it finds this program, called by that name,
+        its configuration and its store again."""
         from shlex import quote
 
-        words = ["reconcile"]
+        words = [quote(name)]
         if self.config is not None:
             words += ["-c", quote(str(self.config))]
         if self.store is not None:

@@ -20,15 +20,25 @@ if TYPE_CHECKING:
 
 
 def application(
-    call: Call, report: Callable[[Report], None], reached: Callable[[str], None]
+    call: Call,
+    report: Callable[[Report], None],
+    reached: Callable[[str], None],
+    *,
+    makes_store: bool = False,
 ) -> Application:
-    """Everything an operation needs. Raises what reading the configuration raises."""
+    """Everything an operation needs. Raises what reading the configuration raises.
+
+    A store that the command line names must be there, or a mistyped path would look like a
+    job that was never run; unless `makes_store`.
+    """
     from ..core.operations.application import Application
     from ..core.ports import Runtime
     from .configuration import load
 
     env, options = call.env, call.options
     config = load(options.config, environ=env.environ, cwd=env.cwd, store=options.store)
+    if options.store is not None and not makes_store:
+        _refuse_missing(config.store.url)
     runtime = Runtime(env.clock, env.host, env.entropy, env.stop, reached, report)
     return Application(
         config=config,
@@ -36,6 +46,24 @@ def application(
         open_store=_opener(config, env),
         build_work=_builder(env),
     )
+
+
+def _refuse_missing(url: str) -> None:
+    from ..core.config import sqlite_path
+    from ..core.errors import StoreUnreachable
+
+    if not url.startswith("sqlite:"):
+        return
+    path = sqlite_path(url)
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreUnreachable(
+            f"there is no store {path}",
+            hint="name the one that run uses, or leave --store out; only run makes a new one",
+        ) from None
+    except OSError:
+        pass  # it is there; opening it says what is wrong with it
 
 
 def _opener(config: Config, env: Environment) -> Callable[[], Store]:

@@ -139,7 +139,9 @@ class ChangedMeanwhile(ReconcileError):
     name = "changed_meanwhile"
 
     def __init__(self, accounts: Sequence[str]) -> None:
-        super().__init__(f"{len(accounts)} accounts were changed since they were compared")
+        count = len(accounts)
+        what = "1 account was" if count == 1 else f"{count} accounts were"
+        super().__init__(f"{what} changed since compared")
         self.accounts = tuple(accounts)
 
 

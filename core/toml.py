@@ -191,10 +191,26 @@ def _jobs(
         elif name in known:
             other = _label(known[name].origin, cwd)
             section.wrong(name, f"is a job of {other} too", "give it another name")
+        elif (meant := _meant(name, section, known)) is not None:
+            section.wrong(name, "is no job: it has neither source nor target", meant)
         else:
             job = read_job(inner, name, folder)
             if job is not None:
                 yield job
+
+
+def _meant(name: str, jobs: Section, known: Mapping[str, Job]) -> str | None:
+    """The job whose name was mistyped over a table of its settings, as a question."""
+    table = jobs.raw(name)
+    if not isinstance(table, dict) or not all(isinstance(v, dict) for v in table.values()):
+        return None
+    if not table or {"source", "target"} & table.keys():
+        return None
+    from difflib import get_close_matches
+
+    others = [other for other in (*jobs.names(), *known) if other != name]
+    near = get_close_matches(name, others, n=1)
+    return f"did you mean jobs.{near[0]}.{next(iter(table))}?" if near else None
 
 
 def _check_files(store: str, jobs: Iterable[Job], problems: Problems) -> None:

@@ -7,12 +7,26 @@ cd "$(dirname "$0")/.."
 installed=demo/.venv/installed
 if [ ! -e "$installed" ] ||
   [ -n "$(find pyproject.toml __init__.py cli core stores -newer "$installed" ! -path '*/__pycache__*')" ]; then
+  echo "Installing reconcile into demo/.venv, which takes about half a minute ..."
   "${PYTHON:-python3}" -m venv demo/.venv
   demo/.venv/bin/python -m pip install --quiet --disable-pip-version-check .
   touch "$installed"
 fi
 
-cd demo
-[ -e reconcile.toml ] || .venv/bin/reconcile init --demo
-.venv/bin/reconcile run entitlements
-.venv/bin/reconcile status
+call() {
+  echo "\$ demo/.venv/bin/reconcile -c demo/reconcile.toml $*"
+  demo/.venv/bin/reconcile -c demo/reconcile.toml "$@"
+  echo
+}
+
+if [ ! -e demo/reconcile.toml ]; then
+  demo/.venv/bin/reconcile -q -c demo/reconcile.toml init --demo
+  echo "In demo: reconcile.toml (one nightly job), export.csv (what accounts should have) and"
+  echo "app.db (what they have). What a run would change, then the run, then how things stand:"
+  echo
+  call run entitlements --dry-run
+fi
+call run entitlements
+call status
+echo "The night with its runs and its trail (call it from $PWD):"
+echo "  demo/.venv/bin/reconcile -c demo/reconcile.toml status entitlements latest"

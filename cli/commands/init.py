@@ -62,12 +62,11 @@ def _text(call: Call, path: Path) -> str:
         "\n"
         "Next:\n"
         f"  edit {shlex.quote(str(path))}\n"
-        f"  {me} status   see that it is right\n"
+        f"  {me} run {JOB} --dry-run   look at both sides, change nothing\n"
     )
 
 
 def _command(call: Call, path: Path) -> str:
     """The program with what it takes to find that configuration again."""
-    if call.options.config is None:
-        return "reconcile"
-    return f"reconcile -c {shlex.quote(str(path))}"
+    name = shlex.quote(call.env.program)
+    return name if call.options.config is None else f"{name} -c {shlex.quote(str(path))}"

@@ -50,7 +50,8 @@ def run(
     )
     call.env.heed_signals()
     with watch(call, dry_run=dry_run) as watcher:
-        report = operation(application(call, watcher.report, watcher.reached), request)
+        app = application(call, watcher.report, watcher.reached, makes_store=True)
+        report = operation(app, request)
         watcher.finish(report)
     code = exit_code_of(report, busy=busy_exit, signal=call.env.stop.reason)
     if call.options.json:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import words
-from .outcomes import Told
 from .reasons import reason_text
+from .told import Told
 
 if TYPE_CHECKING:
     from ...core.events import ActReport
@@ -26,18 +26,23 @@ def told(report: ActReport, style: Style) -> Told:
 
 def _stop(report: ActReport, lease: Lease, style: Style) -> Told:
     about = Told(f"{report.job} {report.interval}", "")
-    stands = words.of_total(report.ranges_done, report.ranges_total, exact=True)
+    stands = words.standing(report.ranges_done, report.ranges_total, report.phase)
     if report.forced:
         about.state = "fenced out"
         about.rest = f": {lease.holder} had generation {lease.fence.generation}"
         about.prose(
             f"Whatever it still tries is refused: the fence is at generation {report.generation}."
-            f" The next trigger goes on after range {stands}.",
+            f" It stopped{stands}; the next trigger goes on from there.",
             style.width,
         )
+    elif report.done and report.state == "completed":
+        about.state = "completed"
+        about.rest = f" before it could be stopped: {lease.holder} has finished it"
+        about.prose("Nothing is left to stop, unless that run goes on with another.", style.width)
+        about.command("How it stands", f"{style.program} status {report.job}", style.width)
     elif report.done:
         about.state = "stopped"
-        about.rest = f" by request: {lease.holder}, after range {stands}"
+        about.rest = f" by request{stands} ({lease.holder})"
         about.prose("The next trigger goes on where it stopped.", style.width)
     else:
         about.state = "asked"
@@ -47,5 +52,6 @@ def _stop(report: ActReport, lease: Lease, style: Style) -> Told:
             f" {words.moment(lease.expires_at, report.at)}, unless it is renewed.",
             style.width,
         )
-        about.command("To fence it out now", f"{style.program} stop {report.job} --force")
+        force = f'{style.program} stop {report.job} --force -m "why"'
+        about.command("To fence it out now", force, style.width)
     return about

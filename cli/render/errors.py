@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 
 def error_text(error: ReconcileError, style: Style) -> str:
-    """Each line of the message after the program's name, the hint indented below."""
-    lines = [f"reconcile: {line}" for line in str(error).splitlines() or [error.name]]
+    """Each line of the message after the program's name, the hint indented below. A message
+    of several problems has the hints of all but the last in it, indented already."""
+    told = [line for line in str(error).splitlines() if line.strip()] or [error.name]
+    lines = [line if line.startswith(" ") else f"reconcile: {line}" for line in told]
     lines += [f"  {line}" for line in style.commands(error.hint).splitlines()]
     return "\n".join(lines) + "\n"
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ...core.records import GuardReport
     from .words import Style
 
+_NAMES_SHOWN = 5
 GUARDS = {
     "max_revoke": "too many revokes",
     "max_update": "too many updates",
@@ -21,8 +22,13 @@ GUARDS = {
 
 
 def approve_command(job: str, interval_id: str, plan_hash: str, style: Style) -> str:
-    """The command that approves exactly this plan; it asks why, where it has no `-m`."""
-    return f"{style.program} resume {job} {interval_id} --approve {plan_hash}"
+    """The command that approves exactly this plan."""
+    return f'{style.program} resume {job} {interval_id} --approve {plan_hash} -m "why"'
+
+
+def refuse_command(job: str, interval_id: str, style: Style) -> str:
+    """The command that gives the interval up."""
+    return f'{style.program} skip {job} {interval_id} -m "why"'
 
 
 def planned(guard: GuardReport) -> str:
@@ -34,19 +40,26 @@ def planned(guard: GuardReport) -> str:
     )
 
 
-def guard_facts(guard: GuardReport) -> list[tuple[str, str]]:
+def losing(guard: GuardReport, style: Style) -> str:
+    """`8,613 would lose everything they have: 2to3, abinit, … 8,611 more`."""
+    count = guard.losing_accounts
+    names = list(guard.losing_names[:_NAMES_SHOWN])
+    if names and count > len(names):
+        names.append(f"{style.dots} {count - len(names):,} more")
+    have = "it has" if count == 1 else "they have"
+    named = f": {', '.join(names)}" if names else ""
+    return f"{words.number(count)} would lose everything {have}{named}"
+
+
+def guard_facts(guard: GuardReport, style: Style) -> list[tuple[str, str]]:
     """What somebody needs to know to approve a plan or to refuse it."""
     rows = [("guard", guard_limit(guard)), ("planned", planned(guard))]
     if guard.losing_accounts:
-        losing = f"{words.number(guard.losing_accounts)} would lose everything they have"
-        if guard.losing_accounts == 1:
-            losing = "1 would lose everything it has"
-        if guard.losing_accounts <= len(guard.losing_names):
-            losing += f": {', '.join(guard.losing_names)}"
+        text = losing(guard, style)
         if guard.revokes_elsewhere:
             verb = "is" if guard.revokes_elsewhere == 1 else "are"
-            losing += f"; {words.count(guard.revokes_elsewhere, 'revoke')} {verb} elsewhere"
-        rows.append(("accounts", losing))
+            text += f"; {words.count(guard.revokes_elsewhere, 'revoke')} {verb} elsewhere"
+        rows.append(("accounts", text))
     if guard.most_revoked:
         most = ", ".join(f"{name} {words.number(n)}" for name, n in guard.most_revoked)
         rows.append(("most", most))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.model import Outcome
-from . import words
-from .guards import GUARDS, approve_command, guard_limit
-from .outcomes import attempt
+from . import faults, words
+from .faults import because, one_line
+from .guards import GUARDS, approve_command, guard_limit, losing
 
 if TYPE_CHECKING:
     from ...core.events import IntervalReport, RunReport, Started
@@ -21,8 +21,7 @@ def started(report: Started) -> str:
         return f"{about} started, generation {report.generation}"
     line = f"{about} started"
     if report.at_range is not None:
-        at = words.of_total(report.at_range, report.total, exact=report.phase != "planning")
-        line = f"{about} resumed at range {at}"
+        line = f"{about} resumed{words.resumed(report)}"
     if report.killed is None:
         return f"{line}, generation {report.generation}"
     return (
@@ -31,13 +30,14 @@ def started(report: Started) -> str:
     )
 
 
-def interval(report: IntervalReport, style: Style) -> str:
-    """How one interval fared."""
+def interval(report: IntervalReport, style: Style, *, dry_run: bool = False) -> str:
+    """How one interval fared. After a dry run no command is named that writes."""
     rerun = f" r{report.rerun}" if report.rerun else ""
     about = f"{report.job} {report.interval}{rerun}"
     says = _SAYS.get(report.outcome)
-    plain = report.outcome.value.replace("_", " ")
-    return f"{about} {says(report, style) if says else plain}"
+    if says is None or dry_run:
+        return f"{about} {faults.line(faults.fault(report, style, dry_run=dry_run), style)}"
+    return f"{about} {says(report, style)}"
 
 
 def _completed(report: IntervalReport, style: Style) -> str:
@@ -52,14 +52,6 @@ def _completed(report: IntervalReport, style: Style) -> str:
     return f"completed {took}{changes}"
 
 
-def _failed(report: IntervalReport, style: Style) -> str:
-    del style
-    word = report.outcome.value.replace("_", " ")
-    because = "" if report.error is None else f": {one_line(str(report.error))}"
-    tried = attempt(report)
-    return f"{word}{because}; {tried}" if tried else f"{word}{because}"
-
-
 def _needs_approval(report: IntervalReport, style: Style) -> str:
     guard = report.guard
     if guard is None:
@@ -68,10 +60,11 @@ def _needs_approval(report: IntervalReport, style: Style) -> str:
     if report.refused_hash:
         found = f"not the changes that were approved ({report.refused_hash})"
     changes = {"grant": guard.grant, "revoke": guard.revoke, "update": guard.update}
+    accounts = f" accounts: {losing(guard, style)};" if guard.losing_accounts else ""
     return (
         f"needs approval: {found}; {guard_limit(guard)};"
-        f" planned {words.short_changes(changes)};"
-        f' to approve: {approve_command(report.job, report.interval, guard.hash, style)} -m "why"'
+        f" planned {words.short_changes(changes)};{accounts}"
+        f" to approve: {approve_command(report.job, report.interval, guard.hash, style)}"
     )
 
 
@@ -90,22 +83,29 @@ def _stopped(report: IntervalReport, style: Style) -> str:
     del style
     word = report.outcome.value.replace("_", " ")
     why = f" ({report.signal})" if report.signal else ""
-    total = "" if report.ranges_total is None else f" of {report.ranges_total}"
-    return f"{word}{why} after range {report.ranges_done}{total}, checkpoint saved"
+    return f"{word}{why}{words.stopped_at(report)}"
+
+
+def _waits(report: IntervalReport, style: Style) -> str:
+    del style
+    until = "" if report.retry_at is None else f" until {words.moment(report.retry_at, report.at)}"
+    return f"{report.outcome.value.replace('_', ' ')}{until}"
 
 
 _SAYS = {
     Outcome.COMPLETED: _completed,
-    Outcome.FAILED: _failed,
-    Outcome.INCOMPLETE: _failed,
     Outcome.NEEDS_APPROVAL: _needs_approval,
     Outcome.FENCED_OUT: _fenced_out,
     Outcome.INTERRUPTED: _stopped,
     Outcome.OUT_OF_TIME: _stopped,
+    Outcome.BUSY: _waits,
+    Outcome.WAITING: _waits,
+    Outcome.PAUSED: _waits,
+    Outcome.NOTHING_DUE: _waits,
 }
 
 
-def run(report: RunReport) -> str:
+def run(report: RunReport, style: Style) -> str:
     """What a trigger has to say beyond its intervals."""
     if report.outcome is Outcome.BUSY and report.lease is not None:
         return f"{report.job} {_busy(report)}"
@@ -113,11 +113,16 @@ def run(report: RunReport) -> str:
     if report.outcome is Outcome.NOTHING_DUE:
         due = "" if report.next_due is None else f", next {words.minute(report.next_due)}"
         return f"{report.job} {word}{due}"
-    because = "" if report.error is None else f": {one_line(str(report.error))}"
     until = ""
     if report.retry_at is not None:
         until = f" until {words.moment(report.retry_at, report.at)}"
-    return f"{report.job} {word}{because}{until}"
+    text = f"{report.job} {word}{because(report.error)}{until}"
+    if report.error is None:
+        return text
+    hint = style.commands(report.error.hint)
+    return one_line(
+        "\n".join([text, *filter(None, [hint]), f"see: {style.program} status {report.job}"])
+    )
 
 
 def _busy(report: RunReport) -> str:
@@ -132,8 +137,3 @@ def _busy(report: RunReport) -> str:
         f"busy: {report.lease_interval or lease.interval} runs on {lease.holder} since"
         f" {words.moment(lease.granted_at, report.at)}{ranges}, last progress {last} ago{waits}"
     )
-
-
-def one_line(text: str) -> str:
-    """A message of several lines as one."""
-    return "; ".join(line.strip() for line in text.splitlines())

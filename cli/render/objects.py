@@ -69,6 +69,7 @@ def interval(report: IntervalReport) -> dict[str, Any]:
         "runs": report.runs,
         "rerun": report.rerun,
         "ranges": {"done": report.ranges_done, "total": report.ranges_total},
+        "phase": report.phase,
         "accounts": report.accounts,
         "changes": dict(report.changes),
         "count": report.count,
@@ -78,8 +79,14 @@ def interval(report: IntervalReport) -> dict[str, Any]:
     if report.error is not None:
         value["error"] = error_fields(report.error, exit_code_of_error(report.error))
         value["attempt"] = report.attempt
+    if report.failed_at is not None:
+        value["failed_at"] = rfc3339(report.failed_at)
     if report.retry_at is not None:
         value["retry_at"] = rfc3339(report.retry_at)
+    if report.reason is not None:
+        value["reason"] = report.reason
+    if report.quarantined:
+        value["quarantined"] = dict(report.quarantined)
     if report.guard is not None:
         value["guard"] = guard(report.guard)
     if report.signal is not None:
@@ -101,6 +108,7 @@ def act(report: ActReport, code: int) -> dict[str, Any]:
         "forced": report.forced,
         "generation": report.generation,
         "ranges": {"done": report.ranges_done, "total": report.ranges_total},
+        "phase": report.phase,
         "lease": None if report.lease is None else lease(report.lease, report.interval),
     }
 
@@ -114,6 +122,7 @@ def guard(report: GuardReport) -> dict[str, Any]:
         "planned": {"grant": report.grant, "revoke": report.revoke, "update": report.update},
         "hash": report.hash,
         "losing_accounts": report.losing_accounts,
+        "losing_names": list(report.losing_names),
         "most_revoked": [list(pair) for pair in report.most_revoked],
         "source": report.source,
         "source_rows": report.source_rows,

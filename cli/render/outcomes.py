@@ -10,65 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.model import Outcome
-from . import words
-from .guards import GUARDS, approve_command, guard_facts, planned
+from . import faults, words
+from .faults import because
+from .guards import GUARDS, approve_command, guard_facts, planned, refuse_command
+from .told import Told, wrapped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ...core.errors import ReconcileError
     from ...core.events import DryRun, IntervalReport, RunReport, Started
     from .words import Style
-
-_NARROWEST = 40
-
-
-class Told:
-    """One thing to say: about what, its state, the rest of that sentence, and details."""
-
-    def __init__(self, about: str, state: str, rest: str = "") -> None:
-        self.about = about
-        self.state = state
-        self.rest = rest
-        self.details: list[str] = []
-
-    def text(self, style: Style, *, before: str = "", gap: str = "  ") -> str:
-        """All lines, ending with a newline; the sentence wrapped to the width."""
-        sentence = f"{before}{self.about}{gap}{self.state}{self.rest}"
-        first, *more = wrapped(sentence, style.width, first="")
-        at = len(before) + len(self.about) + len(gap)
-        if first[at : at + len(self.state)] == self.state:
-            first = f"{first[:at]}{style.state(self.state)}{first[at + len(self.state) :]}"
-        return "\n".join([first, *more, *self.details]) + "\n"
-
-    def prose(self, text: str, width: int) -> None:
-        """A sentence, indented and wrapped."""
-        self.details += wrapped(text, width)
-
-    def facts(self, rows: list[tuple[str, str]], width: int) -> None:
-        """Labels and texts; what does not fit goes on below the text."""
-        wide = max((len(label) for label, _ in rows), default=0)
-        for label, text in rows:
-            start = f"  {label:{wide}}  "
-            self.details += wrapped(text, width, first=start, rest=" " * len(start))
-
-    def command(self, label: str, command: str) -> None:
-        """A command to type, never wrapped."""
-        self.details.append(f"  {label}: {command}")
-
-
-def wrapped(text: str, width: int, first: str = "  ", rest: str = "  ") -> list[str]:
-    """Lines of at most `width` columns; words, paths and commands are not broken."""
-    from textwrap import wrap
-
-    return wrap(
-        text,
-        max(width, _NARROWEST),
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-    ) or [first.rstrip()]
-
 
 # --- one interval
 
@@ -77,8 +29,7 @@ def started(report: Started, style: Style) -> Told | None:
     """How a run goes on where an earlier one stood; None for one that begins."""
     if report.at_range is None:
         return None
-    at = words.of_total(report.at_range, report.total, exact=report.phase != "planning")
-    told = Told(f"{report.job} {report.interval}", "resumed", f" at range {at}")
+    told = Told(f"{report.job} {report.interval}", "resumed", words.resumed(report))
     if report.killed is not None:
         told.prose(
             f"The run on {report.killed} {words.gone(report)}: generation"
@@ -89,9 +40,13 @@ def started(report: Started, style: Style) -> Told | None:
     return told
 
 
-def interval(report: IntervalReport, style: Style) -> Told:
-    """How one interval fared."""
-    told = _INTERVALS[report.outcome](report, style)
+def interval(report: IntervalReport, style: Style, *, dry_run: bool = False) -> Told:
+    """How one interval fared. After a dry run no command is named that writes."""
+    says = _INTERVALS.get(report.outcome)
+    if says is None or dry_run:
+        told = faults.full(report, faults.fault(report, style, dry_run=dry_run), style)
+    else:
+        told = says(report, style)
     if report.rerun:
         told.about += f" r{report.rerun}"
     return told
@@ -124,34 +79,6 @@ def _completed(report: IntervalReport, style: Style) -> Told:
     return told
 
 
-def _failed(report: IntervalReport, style: Style) -> Told:
-    told = Told(_about(report), "failed", _because(report.error))
-    told.details += _hint(report.error, style)
-    if tried := attempt(report):
-        told.prose(tried, style.width)
-    told.command("Try again now", f"{style.program} resume {report.job} {report.interval}")
-    told.command("How it stands", f"{style.program} status {report.job} {report.interval}")
-    return told
-
-
-def _incomplete(report: IntervalReport, style: Style) -> Told:
-    told = _failed(report, style)
-    told.state = "incomplete"
-    return told
-
-
-def attempt(report: IntervalReport) -> str:
-    """How often it was tried, and when it is tried again; empty where nothing is known."""
-    parts = []
-    if report.attempt:
-        parts.append(f"attempt {report.attempt} of {report.max_attempts}")
-    if report.attempt and report.attempt >= report.max_attempts:
-        parts.append("no trigger tries it again")
-    elif report.retry_at is not None:
-        parts.append(f"next not before {words.moment(report.retry_at, report.at)}")
-    return ", ".join(parts)
-
-
 def _needs_approval(report: IntervalReport, style: Style) -> Told:
     told = Told(_about(report), "needs approval")
     guard = report.guard
@@ -159,18 +86,20 @@ def _needs_approval(report: IntervalReport, style: Style) -> Told:
     nothing = "Nothing more was changed." if changed and not guard else "Nothing was changed."
     if guard is None:
         told.rest = f": a guard waits for somebody. {nothing}"
-        told.command("Look", f"{style.program} status {report.job} {report.interval}")
+        look = f"{style.program} status {report.job} {report.interval}"
+        told.command("Look", look, style.width)
         return told
     if report.refused_hash:
         told.rest = ": not the changes that were approved"
         rows = [("approved", report.refused_hash), ("planned", f"{planned(guard)}, {guard.hash}")]
     else:
         told.rest = f": {GUARDS.get(guard.guard, guard.guard)}. {nothing}"
-        rows = guard_facts(guard)
+        rows = guard_facts(guard, style)
     told.facts(rows, style.width)
     told.details.append("")
-    told.command("Approve", approve_command(report.job, report.interval, guard.hash, style))
-    told.command("Refuse", f"{style.program} skip {report.job} {report.interval}")
+    approve = approve_command(report.job, report.interval, guard.hash, style)
+    told.command("Approve", approve, style.width)
+    told.command("Refuse", refuse_command(report.job, report.interval, style), style.width)
     told.prose(
         "Until then no trigger tries this interval again; the next is judged on its own.",
         style.width,
@@ -191,40 +120,33 @@ def _fenced_out(report: IntervalReport, style: Style) -> Told:
         f"{_what_stands(report)} What was under way was refused and left nothing behind.",
         style.width,
     )
-    told.command(
-        "Nothing to do. Watch the other", f"{style.program} status {report.job} {report.interval}"
-    )
+    other = f"{style.program} status {report.job} {report.interval}"
+    told.command("Nothing to do. Watch the other", other, style.width)
     return told
 
 
 def _what_stands(report: IntervalReport) -> str:
-    if report.ranges_done == 0:
-        return "No range was finished."
+    if report.phase == "planning" or report.ranges_done == 0:
+        return "Nothing was applied yet."
     return f"Ranges 1-{report.ranges_done} stand." if report.ranges_done > 1 else "Range 1 stands."
 
 
 def _interrupted(report: IntervalReport, style: Style) -> Told:
     by = report.signal or ""
-    rest = f" after range {_where(report)}; checkpoint saved"
-    told = Told(_about(report), "interrupted", rest)
-    if by and not by.startswith("SIG"):
-        told.rest = f" ({by}){rest}"
-    told.command(
-        f"The next trigger goes on at range {report.ranges_done + 1}. Now",
-        f"{style.program} resume {report.job}",
-    )
-    return told
+    asked = f" ({by})" if by and not by.startswith("SIG") else ""
+    return _stopped(report, "interrupted", asked, style)
 
 
 def _out_of_time(report: IntervalReport, style: Style) -> Told:
-    told = _interrupted(report, style)
-    told.state, told.rest = "out of time", f" after range {_where(report)}; checkpoint saved"
+    return _stopped(report, "out of time", "", style)
+
+
+def _stopped(report: IntervalReport, state: str, asked: str, style: Style) -> Told:
+    told = Told(_about(report), state, f"{asked}{words.stopped_at(report)}")
+    on = "planning" if report.phase == "planning" else f"at range {report.ranges_done + 1}"
+    resume = f"{style.program} resume {report.job}"
+    told.command(f"The next trigger goes on {on}. Now", resume, style.width)
     return told
-
-
-def _where(report: IntervalReport) -> str:
-    total = "" if report.ranges_total is None else f" of {report.ranges_total}"
-    return f"{report.ranges_done}{total}"
 
 
 def _waits(report: IntervalReport, style: Style) -> Told:
@@ -233,10 +155,8 @@ def _waits(report: IntervalReport, style: Style) -> Told:
     return Told(_about(report), report.outcome.value.replace("_", " "), until)
 
 
-_INTERVALS = {
+_INTERVALS: Mapping[Outcome, Callable[[IntervalReport, Style], Told]] = {
     Outcome.COMPLETED: _completed,
-    Outcome.FAILED: _failed,
-    Outcome.INCOMPLETE: _incomplete,
     Outcome.NEEDS_APPROVAL: _needs_approval,
     Outcome.FENCED_OUT: _fenced_out,
     Outcome.INTERRUPTED: _interrupted,
@@ -257,14 +177,14 @@ def run(report: RunReport, style: Style) -> Told:
         return _busy(report, style)
     if report.outcome is Outcome.NOTHING_DUE:
         return _nothing_due(report)
-    told = Told(report.job, report.outcome.value.replace("_", " "), _because(report.error))
+    told = Told(report.job, report.outcome.value.replace("_", " "), because(report.error))
     told.details += _hint(report.error, style)
     if report.outcome in {Outcome.INTERRUPTED, Outcome.OUT_OF_TIME}:
         told.rest += " before the next interval; the next trigger goes on"
     if report.retry_at is not None:
         told.rest += f" until {words.moment(report.retry_at, report.at)}"
     if report.guard is not None:
-        told.facts(guard_facts(report.guard), style.width)
+        told.facts(guard_facts(report.guard, style), style.width)
     return told
 
 
@@ -306,8 +226,8 @@ def _busy(report: RunReport, style: Style) -> Told:
             ("waiting", f"{report.waiting}, {late} late; it is taken up next, nothing is lost")
         )
     told.facts(rows, style.width)
-    told.command("Watch it", f"{style.program} status {report.job}")
-    told.command("Stop it", f'{style.program} stop {report.job} -m "why"')
+    told.command("Watch it", f"{style.program} status {report.job}", style.width)
+    told.command("Stop it", f'{style.program} stop {report.job} -m "why"', style.width)
     return told
 
 
@@ -344,12 +264,8 @@ def dry_run(report: RunReport, found: DryRun, style: Style) -> Told:
     if report.guard is not None:
         guard = report.guard
         told.prose(f"It would need approval: {GUARDS.get(guard.guard, guard.guard)}.", style.width)
-        told.facts(guard_facts(guard), style.width)
+        told.facts(guard_facts(guard, style), style.width)
     return told
-
-
-def _because(error: ReconcileError | None) -> str:
-    return "" if error is None else f": {error}"
 
 
 def _hint(error: ReconcileError | None, style: Style) -> list[str]:

@@ -94,7 +94,7 @@ class Bar:
         changes = words.short_changes(
             {"grant": progress.grant, "revoke": progress.revoke, "update": progress.update}
         )
-        second = f"  {progress.accounts:,} accounts   {changes}"
+        second = f"  {words.count(progress.accounts, 'account')}   {changes}"
         if rate:
             second += f"   {rate:,.0f} accounts/s"
         return Group(first, Text(second, no_wrap=True, overflow="ellipsis"))
@@ -109,7 +109,9 @@ class Bar:
         done, rest = ("\N{BOX DRAWINGS HEAVY HORIZONTAL}",) * 2 if self._style.unicode else "#-"
         if not self._style.colour:
             rest = "-" if not self._style.unicode else "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
-        return Text.assemble((done * full, "cyan"), (rest * (room - full), "dim"), "  ")
+        # NO_COLOR means no attributes either: rich itself only leaves the colours out.
+        styles = ("cyan", "dim") if self._style.colour else ("", "")
+        return Text.assemble((done * full, styles[0]), (rest * (room - full), styles[1]), "  ")
 
     def _pace(self, progress: Progress) -> tuple[float, float]:
         """Accounts per second, and seconds left; zeros where they are not known yet."""

@@ -14,6 +14,9 @@ _REASONS = {
     "recovered": "its record was lost with a store",
 }
 
+FAILURES = frozenset({"attempts", "overtaken", "cancelled"})
+"""Those of a failed interval; all others are of one that was skipped, or lost."""
+
 
 def reason_text(reason: str) -> str:
     """The reason in words; one that is not known here is shown as it is stored."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ...core.model import State
 from ...core.toml_values import show_duration
 from . import words
-from .outcomes import wrapped
 from .reasons import reason_text
 from .tables import Column, Row, aligned, tabbed
+from .told import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,7 +199,8 @@ def intervals(views: Sequence[IntervalView], style: Style) -> str:
         counts = [record.runs, record.grant, record.revoke, record.update]
         cells = [record.id, _state(view), _started(record), _took(record)]
         cells += [f"{n:,}" for n in counts] if record.runs else ["0", "-", "-", "-"]
-        below = wrapped(_why(record), style.width, " " * 14, " " * 14) if _why(record) else []
+        why = _why(view)
+        below = wrapped(why, style.width, " " * 14, " " * 14) if why else []
         rows.append(Row(cells, below, state=1, colour=words.COLOURS.get(_shows(view), "")))
     return aligned(_INTERVAL_COLUMNS, rows, style)
 
@@ -217,7 +218,7 @@ def intervals_tabbed(views: Sequence[IntervalView]) -> str:
                 _stamp(record.started_at),
                 _stamp(record.completed_at),
                 *map(str, counts),
-                _why(record) or "-",
+                _why(view) or "-",
             )
         )
     heads = ("INTERVAL", "STATE", "STARTED", "COMPLETED", "RUNS", "RERUN")
@@ -253,14 +254,13 @@ def _started(record: IntervalRecord) -> str:
 
 
 def _took(record: IntervalRecord) -> str:
-    ended = record.completed_at or record.last_checkpoint_at
-    if record.started_at is None or ended is None:
-        return "-"
-    return words.about(words.seconds_between(record.started_at, ended))
+    """The time it was worked, without that it waited between its runs."""
+    return words.about(record.seconds) if record.seconds else "-"
 
 
-def _why(record: IntervalRecord) -> str:
-    """What became of an interval that was not completed."""
+def _why(view: IntervalView) -> str:
+    """What became of an interval that was not completed, and when it is tried again."""
+    record = view.record
     parts = []
     if record.span > 1:
         until = "" if record.until_at is None else f" up to {words.minute(record.until_at)}"
@@ -269,4 +269,8 @@ def _why(record: IntervalRecord) -> str:
         parts.append(reason_text(record.reason))
     if record.failure and record.state is not State.COMPLETED:
         parts.append(str(record.failure.get("text", "")))
-    return ": ".join(parts)
+    text = ": ".join(parts)
+    if view.retry_at is None:
+        return text
+    again = f"tried again from {words.moment(view.retry_at)} on"
+    return f"{text}; {again}" if text else again

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .events import event_at
 from .objects import lease
-from .trail import event_at
+from .trail import quarantined
 from .words import rfc3339, seconds_between
 
 if TYPE_CHECKING:
@@ -78,7 +79,9 @@ def _interval(view: IntervalView) -> dict[str, Any]:
         "completed_at": rfc3339(record.completed_at),
         "repair_owner": record.repair_owner,
         "runs": record.runs,
+        "seconds": round(record.seconds, 3),
         "ranges": {"done": record.ranges_done, "total": record.ranges_total},
+        "phase": record.phase,
         "accounts": record.accounts,
         "count": None if record.checksum is None else record.checksum.count,
         "checksum": None if record.checksum is None else str(record.checksum),
@@ -95,6 +98,7 @@ def _details(found: IntervalStatus) -> dict[str, Any]:
     return {
         "desired": found.desired,
         "observed": found.observed,
+        "quarantined": quarantined(found.ranges),
         "runs": [_run(run) for run in found.runs],
         "ranges": [_range(one) for one in found.ranges],
         "events": [_event(event) for event in found.events],

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.model import State
-from ...core.records import from_text
+from ...core.records import GuardReport
 from . import words
-from .outcomes import wrapped
+from .events import event_at, event_text
+from .faults import left_out
+from .guards import approve_command, guard_facts, refuse_command
 from .reasons import reason_text
 from .tables import Column, Row, aligned, tabbed
+from .told import Told, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,10 +20,8 @@ if TYPE_CHECKING:
 
     from ...core.model import JsonObject
     from ...core.records import IntervalRecord, RangeRecord, RunRecord
-    from ...core.status import EventView, IntervalStatus
+    from ...core.status import IntervalStatus
     from .words import Style
-
-_QUARANTINED_SHOWN = 10
 
 
 def head(status: IntervalStatus, now: datetime, style: Style) -> str:
@@ -55,9 +56,10 @@ def _facts(status: IntervalStatus, now: datetime, style: Style) -> list[tuple[st
         rows.append(("completed", words.moment(record.completed_at)))
     if view.deadline_at is not None:
         rows.append(("deadline", _deadline(view.deadline_at, record, now)))
-    if status.lease is not None and status.lease.live:
+    if status.lease is not None and (status.lease.live or view.shows == "stalled"):
         ago = words.age(words.seconds_between(status.lease.progress_at, now))
-        rows.append(("lease", f"{words.holder_of(status.lease)}, last progress {ago} ago"))
+        gone = "" if status.lease.live else "; it is silent or gone, the next trigger takes over"
+        rows.append(("lease", f"{words.holder_of(status.lease)}, last progress {ago} ago{gone}"))
     if record.repair_owner:
         rows.append(("by hand", record.repair_owner))
     if record.failure and record.state is not State.COMPLETED:
@@ -65,14 +67,23 @@ def _facts(status: IntervalStatus, now: datetime, style: Style) -> list[tuple[st
     if view.retry_at is not None:
         rows.append(("retry", f"not before {words.moment(view.retry_at)}"))
     if record.runs:
-        total = record.ranges_total
-        done = words.of_total(record.ranges_done, total, exact=True)
-        rows.append(("ranges", f"{done}, {words.count(record.accounts, 'account')}"))
+        rows.append(("ranges", f"{_stands(record)}, {words.count(record.accounts, 'account')}"))
         counts = {"grant": record.grant, "revoke": record.revoke, "update": record.update}
         rows.append(("changes", words.long_changes(counts)))
-    if status.desired and status.observed:
+    if view.shows == "needs approval" and record.waiting is not None:
+        rows += guard_facts(GuardReport.from_json(record.waiting), style)
+    if status.desired and status.observed and record.state is State.COMPLETED:
         rows.append(_proof(status.desired, status.observed, style))
     return rows
+
+
+def _stands(record: IntervalRecord) -> str:
+    """`18/69`; before anything is applied, how many are planned."""
+    if record.state is State.COMPLETED or (record.ranges_done and record.phase != "planning"):
+        return words.of_total(record.ranges_done, record.ranges_total, exact=True)
+    changed = bool(record.grant or record.revoke or record.update)
+    stands = words.standing(record.ranges_done, record.ranges_total, record.phase, changed=changed)
+    return stands.lstrip(": ")
 
 
 def _deadline(at: datetime, record: IntervalRecord, now: datetime) -> str:
@@ -172,152 +183,44 @@ def trail(status: IntervalStatus, style: Style) -> str:
 
 
 def _quarantined(ranges: Sequence[RangeRecord], style: Style) -> list[str]:
-    found = [pair for one in ranges for pair in (one.quarantined or {}).items()]
+    found = quarantined(ranges)
     if not found:
         return []
     left = "1 account was left as it is:"
     if len(found) > 1:
         left = f"{len(found):,} accounts were left as they are:"
-    lines = ["", left]
-    for account, why in found[:_QUARANTINED_SHOWN]:
-        lines += wrapped(f"{account}: {why}", style.width)
-    if len(found) > _QUARANTINED_SHOWN:
-        lines.append(f"  {style.dots} {len(found) - _QUARANTINED_SHOWN:,} more (--json has all)")
-    return lines
+    return ["", left, *left_out(found, style, indent=2)]
 
 
-def event_at(event: EventView) -> datetime:
-    """When it happened: an event that was written down later says so itself."""
-    at = event.value.get("at")
-    return from_text(at) if isinstance(at, str) else event.at
-
-
-def event_text(event: EventView) -> str:
-    """One line of the trail in words; one of an unknown type shows its fields."""
-    says = _EVENTS.get(str(event.value.get("type")))
-    if says is not None:
-        return says(event.value)
-    fields = [f"{k}={v}" for k, v in event.value.items() if k != "type"]
-    return " ".join([str(event.value.get("type", "event")), *fields])
-
-
-def _run_started(value: JsonObject) -> str:
-    by = value.get("by") or value.get("trigger")
-    at = f" at range {value['at_range']}" if value.get("at_range") else ""
-    return (
-        f"run {value.get('run')} started by {by} on {value.get('host')}{at},"
-        f" generation {value.get('generation')}"
-    )
-
-
-def _taken_over(value: JsonObject) -> str:
-    gone, for_ = "was killed", ""
-    silent = value.get("silent")
-    if not value.get("dead"):
-        gone = "silent"
-        for_ = f" for {words.age(silent)}" if isinstance(silent, (int, float)) else ""
-    after = f" after range {value['after_range']}" if value.get("after_range") else ""
-    return (
-        f"run {value.get('run')} {gone}{for_}{after}; target fenced at"
-        f" {value.get('generation')}, run {value.get('run')} closed"
-    )
-
-
-def _guard(value: JsonObject) -> str:
-    revoke, base = value.get("revoke"), value.get("base")
-    share = ""
-    if isinstance(revoke, int) and isinstance(base, int) and base:
-        share = f": {revoke:,} of {base:,} rows ({words.percent(revoke, base)})"
-    return f"guard {value.get('guard')}{share}; plan {value.get('hash')}; nothing changed"
-
-
-def _approved(value: JsonObject) -> str:
-    return f"{value.get('actor')} approved {value.get('hash')}{_quoted(value)}"
-
-
-def _reopened(value: JsonObject) -> str:
-    return f"{value.get('actor')} reopened it, failed before ({value.get('was')}){_quoted(value)}"
-
-
-def _completed(value: JsonObject) -> str:
-    ranges, count = value.get("ranges"), value.get("count")
-    rows = f"{count:,}" if isinstance(count, int) else str(count)
-    return f"{ranges} ranges committed, {rows} rows proved equal: completed"
-
-
-def _run_ended(value: JsonObject) -> str:
-    text = f": {value['text']}" if value.get("text") else ""
-    return f"run {value.get('run')} {value.get('ending')}{text}"
-
-
-def _failed(value: JsonObject) -> str:
-    return f"failed ({reason_text(str(value.get('reason')))}): {value.get('text')}"
-
-
-def _skipped(value: JsonObject) -> str:
-    if not value.get("actor"):
-        return f"skipped: {reason_text(str(value.get('reason')))}"
-    gave_up = f"{value['actor']} gave it up, {value.get('state')}"
-    return f"{gave_up} ({value.get('why')}){_quoted(value)}"
-
-
-def _rerun(value: JsonObject) -> str:
-    return (
-        f"{value.get('actor')} reran it as r{value.get('rerun')}, it was {value.get('was')}"
-        f"{_quoted(value)}"
-    )
-
-
-def _stop_asked(value: JsonObject) -> str:
-    asked = "fenced the holder out" if value.get("force") else "asked the holder to stop"
-    return f"{value.get('actor')} {asked}{_quoted(value)}"
-
-
-def _recovered(value: JsonObject) -> str:
-    return (
-        f"its record was lost with a store; the target has completed {value.get('newest')},"
-        f" so {value.get('span')} intervals up to it count as completed"
-    )
-
-
-def _target_rewound(value: JsonObject) -> str:
-    has = value.get("target_has")
-    has = f"it has {has} as its newest" if has else "it has completed nothing"
-    return (
-        f"the target went back behind the store: {has}; to be done again as r{value.get('rerun')}"
-    )
-
-
-def _quoted(value: JsonObject) -> str:
-    return f': "{value["reason"]}"' if value.get("reason") else ""
-
-
-_EVENTS = {
-    "due": lambda _: "due",
-    "run_started": _run_started,
-    "taken_over": _taken_over,
-    "guard": _guard,
-    "approved": _approved,
-    "reopened": _reopened,
-    "completed": _completed,
-    "run_ended": _run_ended,
-    "failed": _failed,
-    "skipped": _skipped,
-    "rerun": _rerun,
-    "stop_asked": _stop_asked,
-    "recovered": _recovered,
-    "target_rewound": _target_rewound,
-}
+def quarantined(ranges: Sequence[RangeRecord]) -> dict[str, str]:
+    """The accounts that were left as they are, each with the reason."""
+    return {name: why for one in ranges for name, why in (one.quarantined or {}).items()}
 
 
 def remarks(status: IntervalStatus, style: Style) -> str:
     """The commands that go on from here."""
-    record = status.view.record
-    name = f"{status.job.name} {record.id}"
-    if record.waiting and not record.state.is_final:
-        plan_hash = record.waiting.get("hash")
-        command = f'reconcile resume {name} --approve {plan_hash} -m "why"'
-        return f"\n  Approve: {style.commands(command)}\n"
+    commands = _commands(status, style)
+    if not commands:
+        return ""
+    told = Told("", "")
+    for label, command in commands:
+        told.command(label, command, style.width)
+    return "\n".join(["", *told.details, ""])
+
+
+def _commands(status: IntervalStatus, style: Style) -> list[tuple[str, str]]:
+    record, shows, job = status.view.record, status.view.shows, status.job.name
+    name = f"{job} {record.id}"
+    if shows == "needs approval":
+        approve = approve_command(job, record.id, str((record.waiting or {}).get("hash")), style)
+        return [("Approve", approve), ("Refuse", refuse_command(job, record.id, style))]
+    if shows in {"running", "fencing"}:
+        return [("Stop it", f'{style.program} stop {job} -m "why"')]
+    if record.state is State.SKIPPED and record.span == 1:
+        return [("Work it all the same", f'{style.program} rerun {name} -m "why"')]
+    # What was overtaken would undo newer truth, however often it is tried.
+    if record.state is State.FAILED and record.reason == "overtaken":
+        return []
     if record.state in {State.UNFINISHED, State.FAILED}:
-        return f"\n  Go on now: {style.commands(f'reconcile resume {name}')}\n"
-    return ""
+        return [("Go on now", f"{style.program} resume {name}")]
+    return []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...core.events import IntervalReport, Progress, Started, Stopping
 from ...core.model import Outcome
-from .words import Style, stamp
+from .words import Style, stamp, stopping
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -84,7 +84,7 @@ class _Watcher:
 
     def style(self, call: Call) -> Style:
         """A file's style; mails are read at 80 columns."""
-        return Style(program=call.options.program())
+        return Style(program=call.options.program(call.env.program))
 
     def say(self, text: str) -> None:
         """Words for the user."""
@@ -144,19 +144,20 @@ class Lines(_Watcher):
             self.say(f"{self.begin(report)}{lines.started(report)}\n")
         elif isinstance(report, Stopping):
             about = f"{report.job} {report.interval}"
-            self.say(f"{self.begin(None)}{about} stopping after range {report.range}\n")
+            self.say(f"{self.begin(None)}{about} {stopping(report)}\n")
 
     def interval(self, report: IntervalReport) -> None:
         """One line."""
         from . import lines
 
-        self.say(f"{self.begin(report)}{lines.interval(report, self._style)}\n")
+        line = lines.interval(report, self._style, dry_run=self._dry_run)
+        self.say(f"{self.begin(report)}{line}\n")
 
     def whole(self, report: RunReport) -> None:
         """One line."""
         from . import lines
 
-        self.say(f"{self.begin(report)}{lines.run(report)}\n")
+        self.say(f"{self.begin(report)}{lines.run(report, self._style)}\n")
 
 
 class Quiet(_Watcher):
@@ -167,7 +168,7 @@ class Quiet(_Watcher):
         if report.outcome not in _UNREMARKABLE and not report.known_before:
             from . import outcomes
 
-            told = outcomes.interval(report, self._style)
+            told = outcomes.interval(report, self._style, dry_run=self._dry_run)
             self.say(told.text(self._style, before=self.begin(report), gap=" "))
 
     def whole(self, report: RunReport) -> None:
@@ -215,8 +216,7 @@ class Terminal(_Watcher):
             self.say(told.text(self._style) if told else "")
         elif isinstance(report, Stopping):
             again = " (Ctrl-C again: stop at once)" if self._env.stop.reason == "SIGINT" else ""
-            about = f"{report.job} {report.interval}"
-            self.say(f"{about}  stopping after range {report.range}{again}\n")
+            self.say(f"{report.job} {report.interval}  {stopping(report)}{again}\n")
 
     def say(self, text: str) -> None:
         """Above the bar where there is one."""
@@ -236,7 +236,8 @@ class Terminal(_Watcher):
         from . import outcomes
 
         self.close()
-        self.say(outcomes.interval(report, self._style).text(self._style))
+        told = outcomes.interval(report, self._style, dry_run=self._dry_run)
+        self.say(told.text(self._style))
 
     def whole(self, report: RunReport) -> None:
         """In full."""
@@ -275,5 +276,5 @@ def style_of(call: Call, *, terminal: bool) -> Style:
         colour=(capable or forced) and not environ.get("NO_COLOR"),
         unicode=encoding in {"utf8", "utf16", "utf32"},
         width=env.width if terminal else 80,
-        program=call.options.program(),
+        program=call.options.program(call.env.program),
     )

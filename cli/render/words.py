@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...core.events import Started
+    from ...core.events import IntervalReport, Started, Stopping
     from ...core.model import Lease
 
 _MINUTE = 60
@@ -173,6 +173,36 @@ def of_total(done: int, total: int | None, *, exact: bool) -> str:
     return f"{done}/{total}" if exact else f"{done}/~{total}"
 
 
+def standing(done: int, total: int | None, phase: str, *, changed: bool = False) -> str:
+    """Where a run stands, as the end of a sentence: ` after range 18 of 69` while it applies,
+    `: planned 18 ranges, nothing applied yet` before. `changed`: an earlier plan was applied
+    in part."""
+    if phase != "planning" and done:
+        return f" after range {done:,}" + ("" if total is None else f" of {total:,}")
+    planned = done if phase == "planning" else total or 0
+    if not planned:
+        return " before its first range"
+    none = "nothing of that" if changed else "nothing"
+    return f": planned {count(planned, 'range')}, {none} applied yet"
+
+
+def stopping(report: Stopping) -> str:
+    """`stopping after range 18`: the one under way."""
+    planning = "planning " if report.phase == "planning" else ""
+    return f"stopping after {planning}range {report.range}"
+
+
+def stopped_at(report: IntervalReport) -> str:
+    """Where a run was stopped, as the end of a sentence."""
+    at = standing(
+        report.ranges_done,
+        report.ranges_total,
+        report.phase,
+        changed=any(report.changes.values()),
+    )
+    return f"{at}; checkpoint saved" if report.ranges_done or report.phase != "planning" else at
+
+
 def short_changes(changes: Mapping[str, int]) -> str:
     """`+402 -91 ~0`: granted, revoked, updated."""
     grant, revoke, update = (changes.get(kind, 0) for kind in ("grant", "revoke", "update"))
@@ -196,6 +226,13 @@ def holder_of(lease: Lease) -> str:
     return f"{lease.holder}{user}"
 
 
+def resumed(report: Started) -> str:
+    """` at range 18/69`; while it plans, ` planning at range 18/~69`."""
+    planning = report.phase == "planning"
+    at = of_total(report.at_range or 1, report.total, exact=not planning)
+    return f" planning at range {at}" if planning else f" at range {at}"
+
+
 def cut_sum(text: str | None, style: Style) -> str:
     """The first digits of a checksum, enough to compare two at a glance."""
     return f"{text.rsplit(':', 1)[-1][:8]}{style.dots}" if text else "-"
@@ -210,7 +247,8 @@ def facts(rows: Sequence[tuple[str, str]], *, indent: int = 2) -> list[str]:
 def gone(report: Started) -> str:
     """What became of the holder that a run was taken over from."""
     if report.dead:
-        where = f" after range {report.after_range}" if report.after_range else ""
+        planning = "planning " if report.phase == "planning" else ""
+        where = f" after {planning}range {report.after_range}" if report.after_range else ""
         return f"was killed{where}"
     if report.silent is None:
         return "has gone silent"

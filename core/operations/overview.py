@@ -243,7 +243,7 @@ def _problems(job: Job, waiting: Sequence[IntervalView], now: datetime) -> Itera
             share = guard.revoke / guard.base if guard.base else 0.0
             yield Problem(
                 "!",
-                f"{name}: {guard.revoke:,} revokes ({share:.1%}) wait for somebody's approval",
+                f"{name}: {_waiting(guard, share)} for somebody's approval",
                 (
                     f"reconcile status {name}",
                     f'reconcile resume {name} --approve {guard.hash} -m "why"',
@@ -251,6 +251,12 @@ def _problems(job: Job, waiting: Sequence[IntervalView], now: datetime) -> Itera
             )
         elif view.shows in ("overdue", "retrying", "stalled") or record.kills > 1:
             yield Problem("!", f"{name}: {_trouble(job, view, now)}", (f"reconcile status {name}",))
+
+
+def _waiting(guard: GuardReport, share: float) -> str:
+    if guard.revoke == 1:
+        return f"1 revoke ({share:.1%}) waits"
+    return f"{guard.revoke:,} revokes ({share:.1%}) wait"
 
 
 def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
@@ -265,8 +271,11 @@ def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
         where = f"range {record.ranges_done + 1}"
         parts.append(f"killed {record.kills} times in {where} without progress")
     elif record.failure is not None:
-        parts.append(f"failed {record.attempts} of {job.max_attempts} attempts:")
+        of = f" {record.attempts} of {job.max_attempts} attempts" if record.attempts else ""
+        parts.append(f"failed{of}:")
         parts.append(str(record.failure.get("text")))
+    if view.retry_at is not None:
+        parts.append(f"tried again from {view.retry_at:%Y-%m-%d %H:%M:%SZ} on")
     return ", ".join(parts).replace(":, ", ": ") or view.shows
 
 

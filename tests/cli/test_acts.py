@@ -36,6 +36,7 @@ STOPPED = ActReport(
     lease=LEASE,
     ranges_done=22,
     ranges_total=69,
+    phase="applying",
 )
 RERAN = RunReport(
     "entitlements",
@@ -116,7 +117,7 @@ def test_a_skip_says_what_became_of_the_interval(
             STOPPED,
             0,
             """\
-entitlements 2026-11-30  stopped by request: db1 pid 4711, after range 22/69
+entitlements 2026-11-30  stopped by request after range 22 of 69 (db1 pid 4711)
   The next trigger goes on where it stopped.
 """,
         ),
@@ -127,7 +128,26 @@ entitlements 2026-11-30  stopped by request: db1 pid 4711, after range 22/69
 entitlements 2026-11-30  asked db1 pid 4711 to stop; it has not answered
   It stops at its next checkpoint, or its lease ends by itself at 02:41:59Z,
   unless it is renewed.
-  To fence it out now: reconcile stop entitlements --force
+  To fence it out now: reconcile stop entitlements --force -m "why"
+""",
+        ),
+        (
+            replace(STOPPED, phase="planning"),
+            0,
+            """\
+entitlements 2026-11-30  stopped by request: planned 22 ranges, nothing applied
+  yet (db1 pid 4711)
+  The next trigger goes on where it stopped.
+""",
+        ),
+        (
+            replace(STOPPED, state="completed"),
+            0,
+            """\
+entitlements 2026-11-30  completed before it could be stopped: db1 pid 4711 has
+  finished it
+  Nothing is left to stop, unless that run goes on with another.
+  How it stands: reconcile status entitlements
 """,
         ),
         (
@@ -135,12 +155,12 @@ entitlements 2026-11-30  asked db1 pid 4711 to stop; it has not answered
             0,
             """\
 entitlements 2026-11-30  fenced out: db1 pid 4711 had generation 9
-  Whatever it still tries is refused: the fence is at generation 10. The next
-  trigger goes on after range 22/69.
+  Whatever it still tries is refused: the fence is at generation 10. It stopped
+  after range 22 of 69; the next trigger goes on from there.
 """,
         ),
     ],
-    ids=["nobody", "stopped", "silent", "forced"],
+    ids=["nobody", "stopped", "silent", "planning", "completed", "forced"],
 )
 def test_a_stop_says_what_became_of_the_holder(
     cli: Cli, report: ActReport, code: int, text: str

@@ -160,6 +160,13 @@ def test_nobody_else_may_write_what_init_writes(cli: Cli, tmp_path: Path) -> Non
     assert modes == {0o644}
 
 
+def test_a_plain_configuration_says_how_to_look_at_both_sides(cli: Cli, tmp_path: Path) -> None:
+    assert cli("init").words.endswith(
+        f"Next:\n  edit {tmp_path}/reconcile.toml\n"
+        "  reconcile run entitlements --dry-run   look at both sides, change nothing\n"
+    )
+
+
 def test_init_writes_where_config_says_and_names_it_in_what_comes_next(
     cli: Cli, tmp_path: Path
 ) -> None:

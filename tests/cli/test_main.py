@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.cli import Cli
+from support.cli import CONFIG, Cli
 
 from reconcile.cli.app import COMMANDS
 from reconcile.core.errors import ConfigError, StoreBusy, StoreUnreachable
@@ -142,6 +142,61 @@ def test_a_refusal_of_several_lines_names_the_program_on_each(cli: Cli) -> None:
     assert (
         cli("run", "entitlements").words == "reconcile: a: one\nreconcile: b: two\n  mend\n  both\n"
     )
+
+
+def test_each_problem_of_a_configuration_has_its_mend_below_it(cli: Cli) -> None:
+    cli.configure('[jobs.a]\nsource = "a.csv"\ntarget = "a.db"\nrange_sise = 1\nplan_age = 1\n')
+    shown = cli("run", "a")
+    assert shown.code == 78
+    assert shown.words == (
+        "reconcile: reconcile.toml line 4: jobs.a.range_sise: no such key\n"
+        "  did you mean range_size?\n"
+        "reconcile: reconcile.toml line 5: jobs.a.plan_age: is the number 1, not a duration\n"
+        '  write "90s", "10m", "6h" or "3d"\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("status",),
+        ("status", "entitlements"),
+        ("resume",),
+        ("rerun", "entitlements", "latest", "-m", "x"),
+        ("skip", "entitlements", "latest", "-m", "x"),
+        ("stop", "entitlements", "-m", "x"),
+    ],
+)
+def test_a_store_that_is_named_and_not_there_is_not_made(cli: Cli, argv: tuple[str, ...]) -> None:
+    cli.configure()
+    for address in ("none.db", "sqlite:///none.db", "reconcile.toml/none.db"):
+        shown = cli("--store", address, *argv)
+        assert shown.code == 69
+        assert "there is no store /" in shown.words
+    assert [path.name for path in cli.folder.iterdir()] == ["reconcile.toml"]
+
+
+def test_run_makes_the_store_that_is_named(cli: Cli) -> None:
+    cli.configure()
+    cli("--store", "new.db", "run", "entitlements")
+    assert (cli.folder / "new.db").exists()
+    assert cli("--store", "new.db", "status").code == 0
+
+
+@pytest.mark.parametrize("command", ["status", "resume"])
+def test_nothing_unfinished_is_said_where_the_oldest_is_asked_for(cli: Cli, command: str) -> None:
+    cli.configure(CONFIG.replace("target", "start = 2030-01-01\ntarget"))
+    shown = cli(command, "entitlements", "oldest")
+    assert shown.code == 2
+    assert shown.words.startswith("reconcile: entitlements: nothing is unfinished\n")
+
+
+def test_commands_to_type_call_the_program_as_it_was_called(cli: Cli) -> None:
+    cli.program = "/opt/my tools/reconcile"
+    hint = "see how it stands: reconcile status entitlements"
+    cli.fails_with("run", StoreUnreachable("refused", hint=hint))
+    text = cli("run", "entitlements").words
+    assert "see how it stands: '/opt/my tools/reconcile' status entitlements\n" in text
 
 
 def test_a_refusal_is_one_object_for_programs(cli: Cli) -> None:

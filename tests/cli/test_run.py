@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +12,13 @@ import pytest
 from support.cli import Cli
 from support.fakes import FakeClock, holder
 
-from reconcile.core.errors import NotProved, SourceUnreachable, SourceUnusable
+from reconcile.core.errors import (
+    FailedBefore,
+    NotProved,
+    OldOverNew,
+    SourceUnreachable,
+    SourceUnusable,
+)
 from reconcile.core.events import DryRun, IntervalReport, Progress, RunReport, Started, Stopping
 from reconcile.core.model import Fence, Lease, LeaseKey, Outcome, RunId, Trigger
 from reconcile.core.records import GuardReport
@@ -88,6 +95,7 @@ def fared(outcome: Outcome = Outcome.COMPLETED, **fields: Any) -> IntervalReport
         checksum="sha256-sum:170964:7d04b1e2000000000000000000000000",
         seconds=665.2,
         due_seconds=1047.4,
+        phase="applying",
     )
     return replace(report, **fields)
 
@@ -98,6 +106,25 @@ FAILED = fared(
     attempt=1,
     max_attempts=5,
     retry_at=AT + timedelta(minutes=5),
+)
+OVERTAKEN = fared(
+    Outcome.FAILED, error=OldOverNew("it is older than 2026-11-30"), reason="overtaken"
+)
+WAITING = fared(
+    Outcome.FAILED,
+    error=FailedBefore("line 17 is cut"),
+    failed_at=AT - timedelta(minutes=1),
+    retry_at=AT + timedelta(minutes=5),
+    attempt=1,
+    max_attempts=5,
+    known_before=True,
+)
+SKIPPED = fared(Outcome.INCOMPLETE, reason="operator", known_before=True)
+GIVEN_UP = replace(
+    SKIPPED,
+    reason="attempts",
+    error=FailedBefore("line 17 is cut"),
+    failed_at=AT - timedelta(minutes=1),
 )
 WAITS = fared(Outcome.NEEDS_APPROVAL, guard=GUARD, changes={})
 STARTED = Started("entitlements", "2026-11-29", Trigger.SCHEDULE, 9, AT)
@@ -112,7 +139,7 @@ RESUMED = replace(
     silent=102.4,
     after_range=17,
 )
-KILLED = replace(RESUMED, dead=True, silent=3.0)
+KILLED = replace(RESUMED, dead=True, silent=3.0, phase="applying")
 
 
 @pytest.fixture
@@ -167,10 +194,99 @@ entitlements 2026-11-29  failed: exports/2026-11-29.csv line 17 has 4 fields,
 """,
         ),
         (
-            fared(Outcome.FAILED, error=NotProved("7 ranges"), attempt=5, max_attempts=5),
+            fared(
+                Outcome.FAILED,
+                error=NotProved("7 ranges"),
+                attempt=5,
+                max_attempts=5,
+                reason="attempts",
+            ),
             """\
 entitlements 2026-11-29  failed: 7 ranges
   attempt 5 of 5, no trigger tries it again
+  Try again now: reconcile resume entitlements 2026-11-29
+  How it stands: reconcile status entitlements 2026-11-29
+""",
+        ),
+        (
+            fared(Outcome.FAILED, error=NotProved("7 ranges"), attempt=5, max_attempts=5, rerun=1),
+            """\
+entitlements 2026-11-29 r1  failed: 7 ranges
+  attempt 5 of 5, no trigger tries it again
+  it stays completed as it was before this rerun
+  Work it all the same: reconcile rerun entitlements 2026-11-29 -m "why"
+  How it stands: reconcile status entitlements 2026-11-29
+""",
+        ),
+        (
+            OVERTAKEN,
+            """\
+entitlements 2026-11-29  failed: it is older than 2026-11-30
+  How it stands: reconcile status entitlements 2026-11-29
+""",
+        ),
+        (
+            WAITING,
+            """\
+entitlements 2026-11-29  waiting until 02:46:09Z to try again; failed at
+  02:40:09Z: line 17 is cut
+  attempt 1 of 5
+  Try again now: reconcile resume entitlements 2026-11-29
+  How it stands: reconcile status entitlements 2026-11-29
+""",
+        ),
+        (
+            replace(WAITING, outcome=Outcome.INCOMPLETE, attempt=0),
+            """\
+entitlements 2026-11-29  waiting until 02:46:09Z to try again; incomplete at
+  02:40:09Z: line 17 is cut
+  Try again now: reconcile resume entitlements 2026-11-29
+  How it stands: reconcile status entitlements 2026-11-29
+""",
+        ),
+        (
+            SKIPPED,
+            """\
+entitlements 2026-11-29  skipped: given up by hand
+  Work it all the same: reconcile rerun entitlements 2026-11-29 -m "why"
+  How it stands: reconcile status entitlements 2026-11-29
+""",
+        ),
+        (
+            replace(SKIPPED, reason="catch_up_window", span=7),
+            """\
+entitlements 2026-11-29  skipped with 6 others: too old to be caught up
+  How it stands: reconcile status entitlements 2026-11-29
+""",
+        ),
+        (
+            GIVEN_UP,
+            """\
+entitlements 2026-11-29  failed at 02:40:09Z: no attempt is left: line 17 is cut
+  Work it all the same: reconcile resume entitlements 2026-11-29
+  How it stands: reconcile status entitlements 2026-11-29
+""",
+        ),
+        (
+            replace(GIVEN_UP, reason="overtaken", error=None),
+            """\
+entitlements 2026-11-29  failed at 02:40:09Z: the target has completed a newer
+  interval
+  How it stands: reconcile status entitlements 2026-11-29
+""",
+        ),
+        (
+            fared(
+                Outcome.INCOMPLETE,
+                error=NotProved("1 account is in quarantine: acct-1 (level is empty)"),
+                quarantined={"acct-1": "level is empty"},
+                attempt=1,
+                max_attempts=5,
+            ),
+            """\
+entitlements 2026-11-29  incomplete: 1 account is in quarantine
+    acct-1: level is empty
+  attempt 1 of 5
   Try again now: reconcile resume entitlements 2026-11-29
   How it stands: reconcile status entitlements 2026-11-29
 """,
@@ -189,12 +305,14 @@ entitlements 2026-11-29  incomplete: 3 accounts are quarantined
 entitlements 2026-11-29  needs approval: too many revokes. Nothing was changed.
   guard     max_revoke = 10%: 17,555 of the 175,554 rows in the target
   planned   15,302 grants, 19,892 revokes (11.3%), 7 updates
-  accounts  8,613 would lose everything they have; 13 revokes are elsewhere
+  accounts  8,613 would lose everything they have: 2to3, abinit, … 8,611 more;
+            13 revokes are elsewhere
   most      role::shared-lib 2,902, section/libs 2,781, devel::library 1,050
   source    exports/2026-11-29.csv: 170,964 rows, last time 175,554
 
-  Approve: reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3
-  Refuse: reconcile skip entitlements 2026-11-29
+  Approve:
+    reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"
+  Refuse: reconcile skip entitlements 2026-11-29 -m "why"
   Until then no trigger tries this interval again; the next is judged on its
   own.
 """,
@@ -206,8 +324,9 @@ entitlements 2026-11-29  needs approval: not the changes that were approved
   approved  81d09f33c2aa
   planned   15,302 grants, 19,892 revokes (11.3%), 7 updates, 4e1f9c2ab0d3
 
-  Approve: reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3
-  Refuse: reconcile skip entitlements 2026-11-29
+  Approve:
+    reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"
+  Refuse: reconcile skip entitlements 2026-11-29 -m "why"
   Until then no trigger tries this interval again; the next is judged on its
   own.
 """,
@@ -230,11 +349,38 @@ entitlements 2026-11-29  interrupted after range 18 of 69; checkpoint saved
 """,
         ),
         (
-            fared(Outcome.INTERRUPTED, signal="stop by alice", ranges_done=0, ranges_total=None),
+            fared(
+                Outcome.INTERRUPTED,
+                signal="stop by alice",
+                ranges_done=0,
+                ranges_total=None,
+                phase="planning",
+            ),
             """\
-entitlements 2026-11-29  interrupted (stop by alice) after range 0; checkpoint
-  saved
+entitlements 2026-11-29  interrupted (stop by alice) before its first range
+  The next trigger goes on planning. Now: reconcile resume entitlements
+""",
+        ),
+        (
+            fared(Outcome.INTERRUPTED, signal="SIGINT", ranges_done=0, changes={}),
+            """\
+entitlements 2026-11-29  interrupted: planned 69 ranges, nothing applied yet;
+  checkpoint saved
   The next trigger goes on at range 1. Now: reconcile resume entitlements
+""",
+        ),
+        (
+            fared(
+                Outcome.OUT_OF_TIME,
+                signal="max_runtime",
+                ranges_done=18,
+                phase="planning",
+                changes={"grant": 0},
+            ),
+            """\
+entitlements 2026-11-29  out of time: planned 18 ranges, nothing applied yet;
+  checkpoint saved
+  The next trigger goes on planning. Now: reconcile resume entitlements
 """,
         ),
         (
@@ -299,7 +445,7 @@ entitlements  busy: 2026-11-29 is being worked
 def test_a_terminal_is_told_how_a_killed_night_goes_on(terminal: Cli) -> None:
     terminal.run_answers(RunReport("entitlements", Outcome.COMPLETED, AT, [fared()]), RESUMED)
     assert terminal("run", "entitlements").words.startswith("""\
-entitlements 2026-11-29  resumed at range 18/~69
+entitlements 2026-11-29  resumed planning at range 18/~69
   The run on db1 pid 4711 has been silent for 1m: generation 7 -> 8. The target
   was fenced first: whatever that run still tries is refused.
 entitlements 2026-11-29  completed""")
@@ -389,17 +535,29 @@ def test_a_terminal_sees_a_bar_that_goes_away(terminal: Cli) -> None:
     assert "\x1b[?25h" in before + after, "the cursor is given back"
 
 
+def test_the_bar_has_no_attributes_under_no_color(terminal: Cli) -> None:
+    progress = Progress("entitlements", "2026-11-29", "applying", 7, 69, True, 1, 11, 22, 3)
+    terminal.run_answers(RunReport("entitlements", Outcome.COMPLETED, AT, [fared()]), progress)
+    plain = terminal("run", "entitlements").words
+    assert "  1 account   " in plain
+    assert re.findall(r"\x1b\[[0-9;]*m", plain) == []
+    terminal.environ = {}
+    assert "\x1b[2m" in terminal("run", "entitlements").words
+
+
 def test_a_first_ctrl_c_is_answered(terminal: Cli) -> None:
     stopped = fared(Outcome.INTERRUPTED, signal="SIGINT", ranges_done=18)
     terminal.stop.reason = "SIGINT"
     terminal.run_answers(
         RunReport("entitlements", Outcome.INTERRUPTED, AT, [stopped]),
-        Stopping("entitlements", "2026-11-29", 18),
+        Stopping("entitlements", "2026-11-29", 18, "applying"),
+        Stopping("entitlements", "2026-11-29", 18, "planning"),
     )
     shown = terminal("run", "entitlements")
     assert shown.code == 130
     assert shown.words.startswith(
         "entitlements 2026-11-29  stopping after range 18 (Ctrl-C again: stop at once)\n"
+        "entitlements 2026-11-29  stopping after planning range 18 (Ctrl-C again: stop at once)\n"
     )
 
 
@@ -419,12 +577,14 @@ def test_a_first_ctrl_c_is_answered(terminal: Cli) -> None:
         (
             FAILED,
             "failed: exports/2026-11-29.csv line 17 has 4 fields, not 3;"
-            " attempt 1 of 5, next not before 02:46:09Z",
+            " mend line 17, or export it again; attempt 1 of 5, next not before 02:46:09Z;"
+            " see: reconcile status entitlements 2026-11-29",
         ),
         (
             WAITS,
             "needs approval: too many revokes; max_revoke = 10%: 17,555 of the 175,554 rows in"
-            " the target; planned +15,302 -19,892 ~7; to approve: reconcile resume entitlements"
+            " the target; planned +15,302 -19,892 ~7; accounts: 8,613 would lose everything they"
+            " have: 2to3, abinit, … 8,611 more; to approve: reconcile resume entitlements"
             ' 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"',
         ),
         (
@@ -434,15 +594,43 @@ def test_a_first_ctrl_c_is_answered(terminal: Cli) -> None:
         ),
         (
             fared(Outcome.INTERRUPTED, signal="SIGTERM", ranges_done=18),
-            "interrupted (SIGTERM) after range 18 of 69, checkpoint saved",
+            "interrupted (SIGTERM) after range 18 of 69; checkpoint saved",
         ),
         (
             fared(Outcome.OUT_OF_TIME, signal="max_runtime", ranges_done=18),
-            "out of time (max_runtime) after range 18 of 69, checkpoint saved",
+            "out of time (max_runtime) after range 18 of 69; checkpoint saved",
         ),
         (
             fared(Outcome.INCOMPLETE, error=NotProved("3 accounts\nare quarantined")),
-            "incomplete: 3 accounts; are quarantined",
+            "incomplete: 3 accounts; are quarantined; see: reconcile status entitlements"
+            " 2026-11-29",
+        ),
+        (
+            fared(
+                Outcome.INCOMPLETE,
+                error=NotProved("1 account is in quarantine: acct-1 (level is empty)"),
+                quarantined={"acct-1": "level is empty"},
+            ),
+            "incomplete: 1 account is in quarantine: acct-1 (level is empty); see: reconcile status"
+            " entitlements 2026-11-29",
+        ),
+        (
+            WAITING,
+            "waiting until 02:46:09Z to try again; failed at 02:40:09Z: line 17 is cut; attempt 1"
+            " of 5; see: reconcile status entitlements 2026-11-29",
+        ),
+        (
+            SKIPPED,
+            "skipped: given up by hand; work it all the same: reconcile rerun entitlements"
+            ' 2026-11-29 -m "why"; see: reconcile status entitlements 2026-11-29',
+        ),
+        (
+            OVERTAKEN,
+            "failed: it is older than 2026-11-30; see: reconcile status entitlements 2026-11-29",
+        ),
+        (
+            fared(Outcome.OUT_OF_TIME, ranges_done=1, phase="planning", changes={}),
+            "out of time: planned 1 range, nothing applied yet; checkpoint saved",
         ),
     ],
     ids=lambda value: value.outcome.value if isinstance(value, IntervalReport) else "",
@@ -453,15 +641,24 @@ def test_a_log_gets_one_dated_line(cli: Cli, report: IntervalReport, line: str) 
     assert words(cli, report) == f"entitlements 2026-11-29 {line}\n"
 
 
+def test_a_line_of_a_trigger_that_was_refused_has_its_hint_too(cli: Cli) -> None:
+    error = SourceUnreachable("no such file", hint="look:\nreconcile status x\nor wait")
+    cli.run_answers(RunReport("entitlements", Outcome.FAILED, AT, error=error))
+    assert cli("run", "entitlements", "-c", "reconcile.toml").words == (
+        "2026-11-30T02:41:09Z entitlements failed: no such file; look: reconcile -c reconcile.toml"
+        " status x; or wait; see: reconcile -c reconcile.toml status entitlements\n"
+    )
+
+
 def test_a_log_tells_of_the_beginning_and_of_whom_was_taken_over(cli: Cli) -> None:
     progress = Progress("entitlements", "2026-11-29", "applying", 7, 69, True, 7000, 11, 22, 3)
     answer = RunReport("entitlements", Outcome.COMPLETED, AT, [fared()])
     cli.run_answers(answer, STARTED, progress, RESUMED, KILLED)
     assert cli("run", "entitlements").words.splitlines()[:3] == [
         "2026-11-30T02:41:09Z entitlements 2026-11-29 started, generation 9",
-        "2026-11-30T02:41:09Z entitlements 2026-11-29 resumed at range 18/~69: the run on db1 pid"
-        " 4711 has been silent for 1m; generation 7 -> 8",
-        "2026-11-30T02:41:09Z entitlements 2026-11-29 resumed at range 18/~69: the run on db1 pid"
+        "2026-11-30T02:41:09Z entitlements 2026-11-29 resumed planning at range 18/~69: the run on"
+        " db1 pid 4711 has been silent for 1m; generation 7 -> 8",
+        "2026-11-30T02:41:09Z entitlements 2026-11-29 resumed at range 18/69: the run on db1 pid"
         " 4711 was killed after range 17; generation 7 -> 8",
     ]
 
@@ -497,6 +694,8 @@ def test_verbose_names_each_step(cli: Cli) -> None:
         fared(),
         replace(FAILED, known_before=True),
         replace(WAITS, known_before=True),
+        WAITING,
+        replace(WAITING, outcome=Outcome.INCOMPLETE),
         fared(Outcome.OUT_OF_TIME),
     ],
     ids=lambda report: report.outcome.value,
@@ -573,6 +772,7 @@ def test_json_is_one_object_and_no_words(cli: Cli) -> None:
                 "runs": 1,
                 "rerun": 0,
                 "ranges": {"done": 69, "total": 69},
+                "phase": "applying",
                 "accounts": 68824,
                 "changes": {"grant": 15302, "revoke": 19892, "update": 7},
                 "count": 170964,
@@ -681,6 +881,55 @@ entitlements 2026-11-30  would grant 212, revoke 63, update 9; nothing written
 """
     )
     assert "--approve" not in shown.words
+
+
+@pytest.mark.parametrize(
+    ("report", "line"),
+    [
+        (
+            FAILED,
+            "failed: exports/2026-11-29.csv line 17 has 4 fields, not 3; mend line 17, or export it"
+            " again; try again: {again}",
+        ),
+        (fared(Outcome.INTERRUPTED), "interrupted: nothing was written; try again: {again}"),
+        (
+            WAITING,
+            "waiting until 02:46:09Z to try again; failed at 02:40:09Z: line 17 is cut; attempt 1"
+            " of 5; see: reconcile status entitlements 2026-11-29",
+        ),
+    ],
+    ids=["failed", "interrupted", "waiting"],
+)
+def test_a_dry_run_never_leads_to_a_command_that_writes(
+    cli: Cli, report: IntervalReport, line: str
+) -> None:
+    again = "reconcile run entitlements --interval 2026-11-29 --dry-run"
+    cli.run_answers(RunReport("entitlements", report.outcome, AT, [report]), report)
+    text = cli("run", "entitlements", "--dry-run").words
+    assert text == (f"2026-11-30T02:41:09Z entitlements 2026-11-29 {line.format(again=again)}\n")
+    for argv, terminal in ((("-q",), False), ((), True)):
+        cli.terminal, cli.environ = terminal, {"NO_COLOR": "1"}
+        text = cli(*argv, "run", "entitlements", "--dry-run").words
+        assert "resume" not in text
+        assert again in text or (argv and report.known_before)
+
+
+def test_json_says_why_an_interval_is_not_completed(cli: Cli) -> None:
+    left = fared(Outcome.INCOMPLETE, quarantined={"acct-1": "level is empty"}, reason="attempts")
+    cli.run_answers(RunReport("entitlements", Outcome.INCOMPLETE, AT, [left]))
+    value = json.loads(cli("run", "entitlements", "--json").data)["intervals"][0]
+    assert (value["quarantined"], value["reason"]) == ({"acct-1": "level is empty"}, "attempts")
+    cli.run_answers(RunReport("entitlements", Outcome.FAILED, AT, [WAITING]))
+    value = json.loads(cli("run", "entitlements", "--json").data)["intervals"][0]
+    assert value["failed_at"] == "2026-11-30T02:40:09Z"
+    assert value["retry_at"] == "2026-11-30T02:46:09Z"
+
+
+def test_many_accounts_in_quarantine_are_cut_short(terminal: Cli) -> None:
+    many = {f"acct-{n:02}": "level is empty" for n in range(12)}
+    text = words(terminal, fared(Outcome.INCOMPLETE, quarantined=many))
+    assert "incomplete: 12 accounts are in quarantine\n    acct-00: level is empty\n" in text
+    assert "    acct-09: level is empty\n    … 2 more (--json has all)\n" in text
 
 
 def test_a_dry_run_is_an_object_for_programs(cli: Cli) -> None:

@@ -68,9 +68,28 @@ def completed(day: int, **fields: Any) -> IntervalView:
         revoke=97,
         update=1,
         checksum=Checksum(170_964, 0x7D04B1E2 << 96),
+        cursor={"phase": "applying"},
+        seconds=665.0,
     )
     record = replace(record, **fields)
     return IntervalView(record, record.state, night(day, 8))
+
+
+GUARD = {
+    "guard": "max_revoke",
+    "limit": 0.1,
+    "base": 175_554,
+    "grant": 15_302,
+    "revoke": 19_892,
+    "update": 7,
+    "hash": "4e1f9c2ab0d3",
+    "losing_accounts": 8613,
+    "losing_names": ["2to3", "abinit"],
+    "revokes_elsewhere": 0,
+    "most_revoked": [],
+    "source": "exports/2026-11-29.csv",
+    "source_rows": 170_964,
+}
 
 
 def unfinished(day: int, shows: str, **fields: Any) -> IntervalView:
@@ -81,6 +100,7 @@ def unfinished(day: int, shows: str, **fields: Any) -> IntervalView:
         runs=1,
         started_at=night(day, second=4),
         last_checkpoint_at=night(day, second=52),
+        seconds=48.0,
     )
     return IntervalView(replace(record, **fields), shows, night(day, 8))
 
@@ -266,8 +286,9 @@ def test_quiet_leaves_the_data(cli: Cli) -> None:
 
 def test_commands_to_type_find_the_same_store_again(terminal: Cli) -> None:
     terminal.status_answers(ALL)
-    text = terminal("status", "--store", "sqlite:////tmp/a b.db").words
-    assert "    reconcile --store 'sqlite:////tmp/a b.db' status entitlements 2026-11-29\n" in text
+    (terminal.folder / "a b.db").touch()
+    text = terminal("status", "--store", "a b.db").words
+    assert "    reconcile --store 'a b.db' status entitlements 2026-11-29\n" in text
 
 
 # --- one job
@@ -289,11 +310,17 @@ ONE = StatusReport(
             timed=30,
             older=23,
             recent=[
-                unfinished(30, "running", grant=3, started_at=night(30, 2, 31)),
+                unfinished(30, "running", grant=3, started_at=night(30, 2, 31), seconds=0.0),
                 completed(29, rerun=1, runs=2),
-                completed(28, started_at=night(28, 4, 31), completed_at=night(28, 4, 43)),
-                unfinished(
-                    27, "retrying", runs=3, failure={"text": "exports/2026-11-27.csv: no such file"}
+                completed(28, started_at=night(28, 4, 31), seconds=725.0),
+                replace(
+                    unfinished(
+                        27,
+                        "overdue",
+                        runs=3,
+                        failure={"text": "exports/2026-11-27.csv: no such file"},
+                    ),
+                    retry_at=night(30, 3, 43),
                 ),
                 IntervalView(
                     IntervalRecord(
@@ -327,14 +354,15 @@ def test_one_job_with_its_newest_intervals(terminal: Cli) -> None:
         == """\
 $ reconcile status entitlements
 INTERVAL    STATE          STARTED  TOOK  RUNS  GRANT  REVOKE  UPDATE
-2026-11-30  running        02:31Z     0s     1      3       0       0
+2026-11-30  running        02:31Z      -     1      3       0       0
 2026-11-29  completed r1   02:30Z    11m     2    511      97       1
 2026-11-28  completed +2h  04:31Z    12m     1    511      97       1
-2026-11-27  retrying       02:30Z    48s     3      0       0       0
-              exports/2026-11-27.csv: no such file
+2026-11-27  overdue        02:30Z    48s     3      0       0       0
+              exports/2026-11-27.csv: no such file; tried again from 2026-11-30
+              03:43:00Z on
 2026-11-20  skipped        -           -     0      -       -       -
               7 intervals up to 2026-11-26 02:30Z: too old to be caught up
-2026-11-19  failed         02:30Z    10m     1    511      97       1
+2026-11-19  failed         02:30Z    11m     1    511      97       1
               no attempt is left: line 3 has 2 fields
 2> entitlements   running
 2>   due       30 2 * * * UTC, next 2026-12-01 02:30Z (in 22h 49m), deadline 6h
@@ -479,10 +507,24 @@ INTERVAL = IntervalStatus(
                 "run": 2,
                 "generation": 9,
                 "after_range": 17,
+                "phase": "planning",
                 "silent": 102.0,
                 "dead": False,
             },
         ),
+        EventView(
+            night(29, 2, 40, 1),
+            {
+                "type": "run_started",
+                "run": 3,
+                "trigger": "schedule",
+                "host": "db1",
+                "generation": 9,
+                "at_range": 18,
+                "phase": "applying",
+            },
+        ),
+        EventView(night(29, 2, 41), {"type": "attempt_failed", "text": "app.db is locked"}),
         EventView(
             night(30), {"type": "completed", "ranges": 69, "count": 170_964, "checksum": PROOF}
         ),
@@ -494,6 +536,11 @@ INTERVAL = IntervalStatus(
 THIRD = StatusReport(
     now=NOW, config="c", store="s", jobs=[stands("entitlements", "ok")], interval=INTERVAL
 )
+
+
+def interval_text(cli: Cli, view: IntervalView) -> str:
+    cli.status_answers(replace(THIRD, interval=replace(INTERVAL, view=view)))
+    return cli("status", "entitlements", "2026-11-29").words
 
 
 def test_one_interval_with_its_runs_and_trail(terminal: Cli) -> None:
@@ -523,7 +570,10 @@ RUN  TRIGGER   GENERATION  WHERE         STARTED    TOOK  RANGES  END
 2> 02:30:52Z  guard max_revoke: 19,892 of 175,554 rows (11.3%); plan 4e1f9c2ab0d3;
 2>            nothing changed
 2> 02:34:10Z  alice approved 4e1f9c2ab0d3: "cancelled plans, OPS-12"
-2> 02:40:01Z  run 2 silent for 1m after range 17; target fenced at 9, run 2 closed
+2> 02:40:01Z  run 2 silent for 1m after planning range 17; target fenced at 9, run
+2>            2 closed
+2> 02:40:01Z  run 3 started by schedule on db1 at range 18, generation 9
+2> 02:41:00Z  an attempt failed before its run began: app.db is locked
 2> 2026-11-30 02:30:00Z  69 ranges committed, 170,964 rows proved equal: completed
 2> 2026-11-30 02:30:00Z  of_tomorrow what=ever
 2>
@@ -535,16 +585,74 @@ exit 0
 
 
 def test_an_interval_that_waits_says_how_to_go_on(terminal: Cli) -> None:
-    waits = unfinished(29, "needs approval", waiting={"hash": "4e1f9c2ab0d3"})
-    terminal.status_answers(replace(THIRD, interval=replace(INTERVAL, view=waits)))
-    assert terminal("status", "entitlements", "2026-11-29").words.endswith(
-        '\n  Approve: reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"\n'
+    waits = unfinished(29, "needs approval", waiting=GUARD)
+    text = interval_text(terminal, waits)
+    assert "  accounts  8,613 would lose everything they have: 2to3, abinit, … 8,611 more\n" in text
+    assert text.endswith(
+        "\n\n  Approve:\n"
+        '    reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"\n'
+        '  Refuse: reconcile skip entitlements 2026-11-29 -m "why"\n'
     )
-    failed = completed(29, state=State.FAILED, reason="attempts", completed_at=None)
-    terminal.status_answers(replace(THIRD, interval=replace(INTERVAL, view=failed)))
-    assert terminal("status", "entitlements", "2026-11-29").words.endswith(
-        "\n  Go on now: reconcile resume entitlements 2026-11-29\n"
-    )
+
+
+@pytest.mark.parametrize(
+    ("view", "command"),
+    [
+        (
+            completed(29, state=State.FAILED, reason="attempts"),
+            "Go on now: reconcile resume entitlements 2026-11-29",
+        ),
+        (unfinished(29, "stalled"), "Go on now: reconcile resume entitlements 2026-11-29"),
+        (unfinished(29, "running"), 'Stop it: reconcile stop entitlements -m "why"'),
+        (unfinished(29, "fencing"), 'Stop it: reconcile stop entitlements -m "why"'),
+        (
+            completed(29, state=State.SKIPPED, reason="operator"),
+            'Work it all the same: reconcile rerun entitlements 2026-11-29 -m "why"',
+        ),
+        (completed(29, state=State.SKIPPED, reason="superseded", span=3), None),
+        (completed(29, state=State.FAILED, reason="overtaken"), None),
+        (completed(29), None),
+    ],
+)
+def test_a_command_is_named_where_it_leads_on(
+    terminal: Cli, view: IntervalView, command: str | None
+) -> None:
+    text = interval_text(terminal, view)
+    if command is None:
+        assert "reconcile " not in text
+    else:
+        assert text.endswith(f"\n\n  {command}\n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"ranges_done": 18, "ranges_total": 69}, "planned 18 ranges, nothing applied yet"),
+        ({"ranges_done": 1}, "planned 1 range, nothing applied yet"),
+        ({"ranges_done": 18, "grant": 3}, "planned 18 ranges, nothing of that applied yet"),
+        ({"ranges_done": 0}, "before its first range"),
+        (
+            {"ranges_total": 69, "cursor": {"phase": "applying"}},
+            "planned 69 ranges, nothing applied yet",
+        ),
+        ({"ranges_done": 18, "ranges_total": 69, "cursor": {"phase": "applying"}}, "18/69"),
+    ],
+)
+def test_ranges_that_are_only_planned_are_said_to_be(
+    terminal: Cli, fields: dict[str, Any], says: str
+) -> None:
+    text = interval_text(terminal, unfinished(29, "unfinished", accounts=1, **fields))
+    assert f"  ranges    {says}, 1 account\n" in text
+    assert "proof" not in text
+
+
+def test_a_holder_that_is_gone_is_named_as_such(terminal: Cli) -> None:
+    gone = replace(INTERVAL, view=unfinished(29, "stalled"), lease=replace(LEASE, live=False))
+    terminal.status_answers(replace(THIRD, interval=gone))
+    assert (
+        "  lease     db1 pid 4711, user svc-rec, last progress 2s ago; it is silent or\n"
+        "            gone, the next trigger takes over\n"
+    ) in terminal("status", "entitlements", "x").words
 
 
 def test_an_interval_nobody_has_begun_shows_what_is_known(terminal: Cli) -> None:
@@ -643,6 +751,7 @@ def test_one_job_as_an_object_has_its_intervals(cli: Cli) -> None:
     assert first["ranges"] == {"done": 69, "total": 69}
     assert first["changes"] == {"grant": 511, "revoke": 97, "update": 1}
     assert (first["count"], first["checksum"]) == (170_964, PROOF)
+    assert (first["phase"], first["seconds"]) == ("applying", 665.0)
     assert first["completed_at"] == "2026-11-29T02:41:09Z"
     assert (intervals[0]["state"], intervals[0]["shows"]) == ("unfinished", "running")
     assert (intervals[4]["span"], intervals[4]["reason"]) == (7, "catch_up_window")
@@ -656,5 +765,6 @@ def test_one_interval_as_an_object_has_runs_ranges_and_events(cli: Cli) -> None:
     assert value["runs"][0]["holder"]["pid"] == 4711
     assert value["runs"][2]["ended_at"] is None
     assert value["ranges"][0]["quarantined"] == {"acct-1": "level is empty"}
+    assert value["quarantined"] == {"acct-1": "level is empty"}
     assert value["events"][0] == {"at": "2026-11-29T02:30:00Z", "type": "due"}
     assert value["desired"] == value["observed"] == PROOF

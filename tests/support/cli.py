@@ -78,6 +78,7 @@ class Cli:
     encoding: str = "utf-8"
     environ: Mapping[str, str] = field(default_factory=dict)
     typed: str = ""
+    program: str = "reconcile"
     requests: list[Any] = field(default_factory=list)
 
     def configure(self, text: str = CONFIG) -> Path:
@@ -105,6 +106,7 @@ class Cli:
             stderr_is_terminal=self.terminal,
             journald=self.journald,
             width=self.width,
+            program=self.program,
         )
         code = main(argv, env)
         return Shown(argv, code, out.getvalue(), err.getvalue(), tuple(self.requests))

@@ -1,0 +1,152 @@
+"""The lines of an interval's audit trail, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.records import from_text
+from . import words
+from .reasons import reason_text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ...core.model import Json, JsonObject
+    from ...core.status import EventView
+
+
+def event_at(event: EventView) -> datetime:
+    """When it happened: an event that was written down later says so itself."""
+    at = event.value.get("at")
+    return from_text(at) if isinstance(at, str) else event.at
+
+
+def event_text(event: EventView) -> str:
+    """One line of the trail in words; one of an unknown type shows its fields."""
+    says = _EVENTS.get(str(event.value.get("type")))
+    if says is not None:
+        return says(event.value)
+    fields = [f"{k}={v}" for k, v in event.value.items() if k != "type"]
+    return " ".join([str(event.value.get("type", "event")), *fields])
+
+
+def _run_started(value: JsonObject) -> str:
+    by = value.get("by") or value.get("trigger")
+    at = f" {_planning(value)}at range {value['at_range']}" if value.get("at_range") else ""
+    return (
+        f"run {value.get('run')} started by {by} on {value.get('host')}{at},"
+        f" generation {value.get('generation')}"
+    )
+
+
+def _taken_over(value: JsonObject) -> str:
+    gone, for_ = "was killed", ""
+    silent = value.get("silent")
+    if not value.get("dead"):
+        gone = "silent"
+        for_ = f" for {words.age(silent)}" if isinstance(silent, (int, float)) else ""
+    after = ""
+    if value.get("after_range"):
+        after = f" after {_planning(value)}range {value['after_range']}"
+    return (
+        f"run {value.get('run')} {gone}{for_}{after}; target fenced at"
+        f" {value.get('generation')}, run {value.get('run')} closed"
+    )
+
+
+def _planning(value: JsonObject) -> str:
+    """What ranges are counted in: those of the planning pass are told apart."""
+    return "planning " if value.get("phase") == "planning" else ""
+
+
+def _guard(value: JsonObject) -> str:
+    revoke, base = value.get("revoke"), value.get("base")
+    share = ""
+    if isinstance(revoke, int) and isinstance(base, int) and base:
+        share = f": {revoke:,} of {base:,} rows ({words.percent(revoke, base)})"
+    return f"guard {value.get('guard')}{share}; plan {value.get('hash')}; nothing changed"
+
+
+def _approved(value: JsonObject) -> str:
+    return f"{value.get('actor')} approved {value.get('hash')}{_quoted(value)}"
+
+
+def _reopened(value: JsonObject) -> str:
+    return f"{value.get('actor')} reopened it, failed before ({value.get('was')}){_quoted(value)}"
+
+
+def _completed(value: JsonObject) -> str:
+    ranges, rows = _count(value.get("ranges"), "range"), _count(value.get("count"), "row")
+    return f"{ranges} committed, {rows} proved equal: completed"
+
+
+def _count(value: Json, noun: str) -> str:
+    return words.count(value, noun) if isinstance(value, int) else f"{value} {noun}s"
+
+
+def _run_ended(value: JsonObject) -> str:
+    text = f": {value['text']}" if value.get("text") else ""
+    return f"run {value.get('run')} {value.get('ending')}{text}"
+
+
+def _failed(value: JsonObject) -> str:
+    return f"failed ({reason_text(str(value.get('reason')))}): {value.get('text')}"
+
+
+def _skipped(value: JsonObject) -> str:
+    if not value.get("actor"):
+        return f"skipped: {reason_text(str(value.get('reason')))}"
+    gave_up = f"{value['actor']} gave it up, {value.get('state')}"
+    return f"{gave_up} ({value.get('why')}){_quoted(value)}"
+
+
+def _rerun(value: JsonObject) -> str:
+    return (
+        f"{value.get('actor')} reran it as r{value.get('rerun')}, it was {value.get('was')}"
+        f"{_quoted(value)}"
+    )
+
+
+def _stop_asked(value: JsonObject) -> str:
+    asked = "fenced the holder out" if value.get("force") else "asked the holder to stop"
+    return f"{value.get('actor')} {asked}{_quoted(value)}"
+
+
+def _recovered(value: JsonObject) -> str:
+    span = value.get("span")
+    rest = f"{_count(span, 'interval')} up to it count" if span != 1 else "it counts"
+    return (
+        f"its record was lost with a store; the target has completed {value.get('newest')},"
+        f" so {rest} as completed"
+    )
+
+
+def _target_rewound(value: JsonObject) -> str:
+    has = value.get("target_has")
+    has = f"it has {has} as its newest" if has else "it has completed nothing"
+    return (
+        f"the target went back behind the store: {has}; to be done again as r{value.get('rerun')}"
+    )
+
+
+def _quoted(value: JsonObject) -> str:
+    return f': "{value["reason"]}"' if value.get("reason") else ""
+
+
+_EVENTS = {
+    "due": lambda _: "due",
+    "run_started": _run_started,
+    "taken_over": _taken_over,
+    "guard": _guard,
+    "approved": _approved,
+    "reopened": _reopened,
+    "completed": _completed,
+    "run_ended": _run_ended,
+    "attempt_failed": lambda value: f"an attempt failed before its run began: {value.get('text')}",
+    "failed": _failed,
+    "skipped": _skipped,
+    "rerun": _rerun,
+    "stop_asked": _stop_asked,
+    "recovered": _recovered,
+    "target_rewound": _target_rewound,
+}

@@ -1,0 +1,188 @@
+"""What is wrong with an interval, and what to type: for the full form and for that of a line.
+
+A fault is one of: failed or incomplete just now; waiting for its next attempt; final, and
+asked for by name; or met by a dry run, which must not lead to a command that writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...core.model import Outcome
+from . import words
+from .reasons import FAILURES, reason_text
+from .told import Told, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...core.errors import ReconcileError
+    from ...core.events import IntervalReport
+    from .words import Style
+
+ACCOUNTS_SHOWN = 10
+_OVERTAKEN = "overtaken"
+
+
+class Fault(NamedTuple):
+    """`state` and `text` are a sentence, `remarks` follow it. `do` is the command that mends
+    it, `look` the one that shows how it stands, each with its label. `brief`: the sentence
+    where a line has no room for the accounts. `insists`: a line names `do` too."""
+
+    state: str
+    text: str
+    remarks: tuple[str, ...] = ()
+    do: tuple[str, str] | None = None
+    look: tuple[str, str] | None = None
+    accounts: Mapping[str, str] = {}
+    brief: str = ""
+    insists: bool = False
+
+
+def fault(report: IntervalReport, style: Style, *, dry_run: bool) -> Fault:
+    """What is wrong with an interval that failed, is incomplete, or was stopped dry."""
+    waits = report.known_before and report.retry_at is not None and report.failed_at is not None
+    if dry_run:
+        dry = _dry(report, style)
+        return _waits(report, style)._replace(do=dry.do) if waits else dry
+    if waits:
+        return _waits(report, style)
+    if report.known_before and report.reason is not None:
+        return _ended(report, style)
+    return _new(report, style)
+
+
+def full(report: IntervalReport, found: Fault, style: Style) -> Told:
+    """In several lines, each command on its own."""
+    told = Told(f"{report.job} {report.interval}", found.state, found.text)
+    told.details += left_out(found.accounts, style)
+    for remark in found.remarks:
+        told.prose(style.commands(remark), style.width)
+    for command in (found.do, found.look):
+        if command is not None:
+            told.command(*command, style.width)
+    return told
+
+
+def line(found: Fault, style: Style) -> str:
+    """In one line, with the hint and where to look."""
+    parts = [f"{found.state}{found.brief or found.text}", *map(style.commands, found.remarks)]
+    if found.do is not None and (found.insists or found.look is None):
+        label, command = found.do
+        parts.append(f"{label[0].lower()}{label[1:]}: {command}")
+    if found.look is not None:
+        parts.append(f"see: {found.look[1]}")
+    return one_line("\n".join(parts))
+
+
+def left_out(accounts: Mapping[str, str], style: Style, *, indent: int = 4) -> list[str]:
+    """Accounts that were left as they are, the first of them by name, with the reason."""
+    lines = []
+    before = " " * indent
+    for account, why in list(accounts.items())[:ACCOUNTS_SHOWN]:
+        lines += wrapped(f"{account}: {why}", style.width, before, f"{before}  ")
+    if len(accounts) > ACCOUNTS_SHOWN:
+        more = len(accounts) - ACCOUNTS_SHOWN
+        lines.append(f"{before}{style.dots} {more:,} more (--json has all)")
+    return lines
+
+
+def because(error: ReconcileError | None) -> str:
+    """`: what happened`, or nothing."""
+    return f": {error}" if error is not None and str(error) else ""
+
+
+def attempt(report: IntervalReport) -> str:
+    """How often it was tried, and when it is tried again; empty where nothing is known."""
+    parts = []
+    if report.attempt:
+        parts.append(f"attempt {report.attempt} of {report.max_attempts}")
+    if _was_the_last(report):
+        parts.append("no trigger tries it again")
+    elif report.retry_at is not None:
+        parts.append(f"next not before {words.moment(report.retry_at, report.at)}")
+    return ", ".join(parts)
+
+
+def one_line(text: str) -> str:
+    """A message of several lines as one."""
+    joined = "; ".join(line.strip() for line in text.splitlines())
+    return joined.replace(":; ", ": ")
+
+
+def _was_the_last(report: IntervalReport) -> bool:
+    return 0 < report.max_attempts <= report.attempt
+
+
+def _hint(error: ReconcileError | None) -> tuple[str, ...]:
+    return (error.hint,) if error is not None and error.hint else ()
+
+
+def _look(report: IntervalReport, style: Style) -> tuple[str, str]:
+    return "How it stands", f"{style.program} status {report.job} {report.interval}"
+
+
+def _resume(label: str, report: IntervalReport, style: Style) -> tuple[str, str]:
+    return label, f"{style.program} resume {report.job} {report.interval}"
+
+
+def _rerun(report: IntervalReport, style: Style) -> tuple[str, str]:
+    command = f'{style.program} rerun {report.job} {report.interval} -m "why"'
+    return "Work it all the same", command
+
+
+def _new(report: IntervalReport, style: Style) -> Fault:
+    """It failed just now, or left accounts out."""
+    error = report.error
+    state, text, brief = report.outcome.value.replace("_", " "), because(error), ""
+    if report.quarantined:
+        n, brief = len(report.quarantined), text
+        text = f": {words.count(n, 'account')} {'is' if n == 1 else 'are'} in quarantine"
+    remarks = (*_hint(error), *filter(None, [attempt(report)]))
+    do: tuple[str, str] | None = _resume("Try again now", report, style)
+    if report.reason == _OVERTAKEN or (error is not None and error.name == "old_over_new"):
+        do = None
+    elif _was_the_last(report) and report.reason is None:
+        remarks = (*remarks, "it stays completed as it was before this rerun")
+        do = _rerun(report, style)
+    return Fault(state, text, remarks, do, _look(report, style), report.quarantined, brief)
+
+
+def _waits(report: IntervalReport, style: Style) -> Fault:
+    """It failed earlier, and waits for its next attempt."""
+    assert report.retry_at is not None
+    assert report.failed_at is not None
+    word = "incomplete" if report.outcome is Outcome.INCOMPLETE else "failed"
+    until = words.moment(report.retry_at, report.at)
+    at = words.moment(report.failed_at, report.at)
+    text = f" until {until} to try again; {word} at {at}{because(report.error)}"
+    remarks = (f"attempt {report.attempt} of {report.max_attempts}",) if report.attempt else ()
+    do = _resume("Try again now", report, style)
+    return Fault("waiting", text, remarks, do, _look(report, style))
+
+
+def _ended(report: IntervalReport, style: Style) -> Fault:
+    """It was asked for by name, and is final: how that came, and what can be done."""
+    reason = str(report.reason)
+    failed = reason in FAILURES
+    when = ""
+    if failed and report.failed_at is not None:
+        when = f" at {words.moment(report.failed_at, report.at)}"
+    text = f"{when}: {reason_text(reason)}{because(report.error)}"
+    if report.span > 1:
+        text = f" with {words.count(report.span - 1, 'other')}{text}"
+    do: tuple[str, str] | None = None
+    if failed and reason != _OVERTAKEN:
+        do = _resume("Work it all the same", report, style)
+    elif not failed and report.span == 1:
+        do = _rerun(report, style)
+    state = "failed" if failed else "skipped"
+    return Fault(state, text, (), do, _look(report, style), insists=True)
+
+
+def _dry(report: IntervalReport, style: Style) -> Fault:
+    """A dry run could not see everything; whatever it was, nothing was written."""
+    again = f"{style.program} run {report.job} --interval {report.interval} --dry-run"
+    state = report.outcome.value.replace("_", " ")
+    text = because(report.error) or ": nothing was written"
+    return Fault(state, text, _hint(report.error), ("Try again", again))
