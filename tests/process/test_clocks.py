@@ -44,35 +44,42 @@ def intervals(scene: Scene) -> dict[str, str]:
     return {one["interval"]: one["state"] for one in shown}
 
 
-@pytest.mark.parametrize("step", STEPS)
 def test_a_clock_stepped_in_mid_night_neither_loses_the_lease_nor_keeps_it_too_long(
-    step: int, stage: Scene, tmp_path: Path
+    stage: Scene, tmp_path: Path
 ) -> None:
-    scene = stage.copy(tmp_path / "scene")
-    clock = tmp_path / "clock"
-    clock.write_text("0")
-    run = (*RUN, "--interval", FIRST)
-    first = scene.start_process(*run, step=f"range_committed:2:SIGSTOP,clock@{clock}")
-    eventually(lambda: is_stopped(first.pid), "it is stopped")
-    clock.write_text(str(step))
-    assert scene.run(*run, step=f"clock@{clock}").code in (75, 2), "it lives, whatever the time is"
-    first.send_signal(signal.SIGCONT)
-    _, err = first.communicate(timeout=30)
-    assert first.returncode == 0, err
-    clock.write_text("0")
-    scene.check(FIRST, scene.nights[EARLIER])
-    # And one that is silent for a TTL is replaced after a TTL.
-    run = (*RUN, "--interval", SECOND)
-    stopped = scene.start_process(*run, step=f"range_committed:2:SIGSTOP,clock@{clock}")
-    eventually(lambda: is_stopped(stopped.pid), "it is stopped")
-    eventually(lambda: scene.grant()[1], "its lease expires")
-    clock.write_text(str(abs(step)))
-    other = scene.run(*run, step=f"clock@{clock}")
-    assert other.code == 0, other.err
-    scene.check(SECOND, scene.nights[FIRST])
-    stopped.send_signal(signal.SIGCONT)
-    stopped.communicate(timeout=30)
-    assert stopped.returncode == 80
+    def night_under(step: int) -> None:
+        scene = stage.copy(tmp_path / f"{step}")
+        config = scene.folder / "reconcile.toml"
+        config.write_text(config.read_text().replace("2s", "60s"))
+        clock = scene.folder / "clock"
+        clock.write_text("0")
+        run = (*RUN, "--interval", FIRST)
+        first = scene.start_process(*run, step=f"range_committed:2:SIGSTOP,clock@{clock}")
+        eventually(lambda: is_stopped(first.pid), "it is stopped")
+        clock.write_text(str(step))
+        early = scene.run(*run, step=f"clock@{clock}")
+        assert early.code in (75, 2), "it lives, or the night is in the future"
+        first.send_signal(signal.SIGCONT)
+        _, err = first.communicate(timeout=30)
+        assert first.returncode == 0, err
+        clock.write_text("0")
+        scene.check(FIRST, scene.nights[EARLIER])
+        # And one that is silent for a TTL is replaced after a TTL.
+        config.write_text(config.read_text().replace("60s", "2s"))
+        run = (*RUN, "--interval", SECOND)
+        stopped = scene.start_process(*run, step=f"range_committed:2:SIGSTOP,clock@{clock}")
+        eventually(lambda: is_stopped(stopped.pid), "it is stopped")
+        eventually(lambda: scene.grant()[1], "its lease expires")
+        clock.write_text(str(abs(step)))
+        other = scene.run(*run, step=f"clock@{clock}")
+        assert other.code == 0, other.err
+        scene.check(SECOND, scene.nights[FIRST])
+        stopped.send_signal(signal.SIGCONT)
+        stopped.communicate(timeout=30)
+        assert stopped.returncode == 80
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(night_under, STEPS))
 
 
 @pytest.mark.parametrize("step", STEPS)
