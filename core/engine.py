@@ -27,6 +27,7 @@ ranges marked, proves again from its records and repeats only the store's half.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -232,8 +233,26 @@ class Engine:
         return replace(self._journal.report(Outcome.FAILED), error=error)
 
     def _fenced_out(self, error: FencedOut) -> IntervalReport:
+        if error.newer is None:
+            with suppress(ReconcileError):  # then the refusal stands as it came
+                error = self._explained(error)
         report = self._journal.report(Outcome.FENCED_OUT)
         return replace(report, error=error, newer=error.newer)
+
+    def _explained(self, error: FencedOut) -> FencedOut:
+        """A target that refuses says no more than which grant it knows. Who has that?"""
+        key = self._keeper.fence.key
+        newest = self._store.lease(key)
+        if newest is not None and newest.fence != self._keeper.fence:
+            return FencedOut(str(error), newer=newest, hint=error.hint)
+        row = self._work.floor(key)
+        if row is None or row.store_id == self._store_id:
+            return error
+        return FencedOut(
+            f"another store, {row.store_id}, has fenced the target at generation"
+            f" {row.generation}; this one is {self._store_id}",
+            hint="let only one of them run this job; find the host that uses the other store",
+        )
 
     def _asked_to_stop(self) -> Stop | None:
         signal = self._runtime.stop.reason

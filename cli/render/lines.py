@@ -72,7 +72,7 @@ def _fenced_out(report: IntervalReport, style: Style) -> str:
     del style
     newer = report.newer
     if newer is None:
-        return f"fenced out: another run has taken over generation {report.generation}"
+        return f"fenced out: {report.error or 'another run has taken over'}"
     return (
         f"fenced out: generation {newer.fence.generation} on {newer.holder} took over from"
         f" generation {report.generation} at {words.moment(newer.granted_at, report.at)}"

@@ -116,6 +116,8 @@ def _fenced_out(report: IntervalReport, style: Style) -> Told:
             f" on {newer.holder} took over at {words.moment(newer.granted_at, report.at)}.",
             style.width,
         )
+    elif report.error is not None:
+        told.prose(f"This run had generation {report.generation}: {report.error}.", style.width)
     told.prose(
         f"{_what_stands(report)} What was under way was refused and left nothing behind.",
         style.width,

@@ -293,6 +293,10 @@ def other_folder(scene: Scene, folder: Path) -> Scene:
     return other
 
 
+def store_id(scene: Scene) -> str:
+    return str(scene.ask(scene.store, "SELECT value FROM meta WHERE name = 'id'")[0][0])
+
+
 def test_a_holder_is_fenced_out_by_the_holder_of_another_store_on_the_same_target(
     scene: Scene, tmp_path: Path
 ) -> None:
@@ -306,6 +310,8 @@ def test_a_holder_is_fenced_out_by_the_holder_of_another_store_on_the_same_targe
     first.send_signal(signal.SIGCONT)
     _, err = first.communicate(timeout=30)
     assert first.returncode == 80, err
+    assert store_id(scene) in err
+    assert store_id(other) in err
     assert log(scene) == done
     scene.check_target(FIRST, scene.nights[EARLIER])
     back = scene.run(*RUN)
@@ -334,8 +340,7 @@ def test_two_stores_that_keep_fencing_each_other_out_are_both_named(scene: Scene
     before = scene.rows()
     ran = scene.run(*RUN, "--interval", FIRST, step="rival")
     assert ran.code == 65, ran.err
-    ((ours,),) = scene.ask(scene.store, "SELECT value FROM meta WHERE name = 'id'")
     assert "rival" in ran.err
-    assert str(ours) in ran.err
+    assert store_id(scene) in ran.err
     assert scene.rows() == before
     assert scene.log(FIRST) == []
