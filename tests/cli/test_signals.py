@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 RECONCILE = [sys.executable, "-c", "from reconcile.cli.main import entry; entry()"]
+STEPPER = Path(__file__).parents[1] / "support/stepper.py"
 
 
 def call(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -116,13 +117,14 @@ def test_json_tells_of_an_interruption(demo: Path) -> None:
     assert value["intervals"][0]["signal"] == "SIGTERM"
 
 
-def test_on_a_real_terminal_there_is_a_bar_and_then_the_outcome(demo: Path) -> None:
+def on_a_terminal(folder: Path, *program: str) -> tuple[int, str]:
+    """The exit status of a run on a terminal, and what it showed."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     environ = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS"}}
     process = subprocess.Popen(
-        [*RECONCILE, "run", "entitlements"],
-        cwd=demo,
+        [*(program or RECONCILE), "run", "entitlements"],
+        cwd=folder,
         stdin=follower,
         stdout=follower,
         stderr=follower,
@@ -140,10 +142,31 @@ def test_on_a_real_terminal_there_is_a_bar_and_then_the_outcome(demo: Path) -> N
             break
         seen += piece
     os.close(leader)
-    text = seen.decode().replace("\r\n", "\n")
-    assert process.wait() == 0
+    return process.wait(), seen.decode().replace("\r\n", "\n")
+
+
+def test_on_a_real_terminal_there_is_a_bar_and_then_the_outcome(demo: Path) -> None:
+    code, text = on_a_terminal(demo)
+    assert code == 0
     assert "applying range" in text
     assert "\x1b[?25h" in text, "the cursor is given back"
     _, _, last = text.rpartition("\x1b[2K")
     assert "\x1b[32mcompleted\x1b[0m in " in last
     assert "proved equal: 6,020 rows on both sides" in last
+
+
+@pytest.mark.parametrize(
+    ("step", "answer", "end"),
+    [
+        ("run_opened", "planning range 1", "interrupted: planned 1 range, nothing applied"),
+        ("judged", "range 1", "interrupted after range "),
+    ],
+)
+def test_a_ctrl_c_on_a_real_terminal_is_answered_before_the_run_ends(
+    demo: Path, step: str, answer: str, end: str
+) -> None:
+    text = on_a_terminal(demo, sys.executable, str(STEPPER), f"{step}:1:SIGINT")[1]
+    _, answered, rest = text.partition(f"  stopping after {answer} (Ctrl-C again: stop at once)\n")
+    assert answered
+    assert end in rest
+    assert text.count("stopping after") == 1

@@ -41,6 +41,29 @@ print("went on", flush=True)
 """
 
 
+@pytest.mark.parametrize(
+    ("called", "path", "typed"),
+    [
+        ("{0}/a/reconcile", "{0}/none:{0}/a:{0}/b", "reconcile"),
+        ("{0}/b/reconcile", "{0}/a:{0}/b", "{0}/b/reconcile"),
+        ("{0}/b/reconcile", "/nowhere", "{0}/b/reconcile"),
+        ("{0}/link/reconcile", "{0}/a", "reconcile"),
+        ("-c", "{0}/a", "reconcile"),
+        ("{0}/a/pytest", "", "reconcile"),
+    ],
+)
+def test_a_program_is_called_again_as_it_was_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: str, path: str, typed: str
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "reconcile").touch(mode=0o755)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    monkeypatch.setattr(sys, "argv", [called.format(tmp_path)])
+    monkeypatch.setenv("PATH", path.format(tmp_path))
+    assert real_environment().program == typed.format(tmp_path)
+
+
 def environment(stdout: io.TextIOBase, stderr: io.TextIOBase) -> Environment:
     entropy = SystemEntropy()
     return Environment(

@@ -383,6 +383,13 @@ class TestRefusals:
             ('[jobs."a b"]', 'line 1: jobs."a b": cannot be the name of a job'),
             ("[jobs.-x]", "line 1: jobs.-x: cannot be the name of a job"),
             ("[jobs.x]", "line 1: jobs.x: has no source"),
+            (
+                f"{SMALL}\n[jobs.entitlement.guards]\nmin_rows = 1",
+                "line 7: jobs.entitlement: is no job: it has neither source nor target\n"
+                "  did you mean jobs.entitlements.guards?",
+            ),
+            (f"{SMALL}\n[jobs.entitlement]\nmax_attempts = 1", "line 7: jobs.entitlement: has no"),
+            (f"{SMALL}\n[jobs.other.guards]\nmin_rows = 1", "line 7: jobs.other: has no source"),
             ('[jobs.x]\nsource = "a.csv"', "line 1: jobs.x: has no target"),
             ('[jobs.x]\nsource = 3\ntarget="x"', "line 2: jobs.x.source: is the number 3"),
             ("[jobs.x.source]\ntarget = 3", "line 1: jobs.x.source: has no path"),

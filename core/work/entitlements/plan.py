@@ -20,13 +20,13 @@ from .compare import compare, pack
 from .ranges import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
     from ...config import EntitlementsConfig
     from ...endpoints import Reading, Target
     from ...model import Json, JsonObject, Write
     from ...ports import WorkOrder
-    from ...rows import Schema
+    from ...rows import Page, Schema
     from .compare import Difference
     from .ranges import SourceRange
 
@@ -63,7 +63,7 @@ class Planner:
         self, plan: PlanRecord, after: str | None, resume: Json
     ) -> Generator[Step, None, PlanRecord]:
         """Plan the ranges above `after`, a step each; returns the complete plan."""
-        pages = self.reading.pages(after, resume)
+        pages = self._noticed(self.reading.pages(after, resume))
         begins = resume
         for part in cut(pages, plan.range_size, self.schema, after=after, number=plan.ranges + 1):
             self.order.progressed()
@@ -76,6 +76,12 @@ class Planner:
             self.order.reached("range_planned")
             yield self._step(plan, found, difference, part)
         return plan
+
+    def _noticed(self, pages: Iterator[Page]) -> Iterator[Page]:
+        """Each page as a sign of progress: a range can be many pages long."""
+        for page in pages:
+            self.order.progressed()
+            yield page
 
     def _step(
         self, plan: PlanRecord, found: RangeRecord, difference: Difference, part: SourceRange
