@@ -145,13 +145,14 @@ def test_a_refusal_of_several_lines_names_the_program_on_each(cli: Cli) -> None:
 
 
 def test_each_problem_of_a_configuration_has_its_mend_below_it(cli: Cli) -> None:
-    cli.configure('[jobs.a]\nsource = "a.csv"\ntarget = "a.db"\nrange_sise = 1\nplan_age = 1\n')
+    wrong = "range_sise = 1\nplan_age = 1\n"
+    cli.configure(f'[jobs.a]\nschedule = "@daily"\nsource = "a.csv"\ntarget = "a.db"\n{wrong}')
     shown = cli("run", "a")
     assert shown.code == 78
     assert shown.words == (
-        "reconcile: reconcile.toml line 4: jobs.a.range_sise: no such key\n"
+        "reconcile: reconcile.toml line 5: jobs.a.range_sise: no such key\n"
         "  did you mean range_size?\n"
-        "reconcile: reconcile.toml line 5: jobs.a.plan_age: is the number 1, not a duration\n"
+        "reconcile: reconcile.toml line 6: jobs.a.plan_age: is the number 1, not a duration\n"
         '  write "90s", "10m", "6h" or "3d"\n'
     )
 
