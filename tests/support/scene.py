@@ -118,7 +118,7 @@ class Scene:
         process = subprocess.Popen(
             command,
             cwd=self.folder,
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, "HOME": str(self.folder)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
