@@ -165,10 +165,13 @@ def _ended(report: IntervalReport, style: Style) -> Fault:
     """It was asked for by name, and is final: how that came, and what can be done."""
     reason = str(report.reason)
     failed = reason in FAILURES
+    why = because(report.error)
     when = ""
     if failed and report.failed_at is not None:
         when = f" at {words.moment(report.failed_at, report.at)}"
-    text = f"{when}: {reason_text(reason)}{because(report.error)}"
+    elif not failed and why:
+        why = f"; it had failed before{why}"
+    text = f"{when}: {reason_text(reason)}{why}"
     if report.span > 1:
         text = f" with {words.count(report.span - 1, 'other')}{text}"
     do: tuple[str, str] | None = None

@@ -67,7 +67,7 @@ def _facts(status: IntervalStatus, now: datetime, style: Style) -> list[tuple[st
     if view.retry_at is not None:
         rows.append(("retry", f"not before {words.moment(view.retry_at)}"))
     if record.runs:
-        rows.append(("ranges", f"{_stands(record)}, {words.count(record.accounts, 'account')}"))
+        rows.append(("ranges", _stands(record)))
         counts = {"grant": record.grant, "revoke": record.revoke, "update": record.update}
         rows.append(("changes", words.long_changes(counts)))
     if view.shows == "needs approval" and record.waiting is not None:
@@ -78,12 +78,19 @@ def _facts(status: IntervalStatus, now: datetime, style: Style) -> list[tuple[st
 
 
 def _stands(record: IntervalRecord) -> str:
-    """`18/69`; before anything is applied, how many are planned."""
+    """`18/69, 18,000 accounts`; before anything is applied, how many are planned."""
+    if not (record.ranges_done or record.ranges_total):
+        return "none yet"
+    accounts = words.count(record.accounts, "account")
     if record.state is State.COMPLETED or (record.ranges_done and record.phase != "planning"):
-        return words.of_total(record.ranges_done, record.ranges_total, exact=True)
+        done = words.of_total(record.ranges_done, record.ranges_total, exact=True)
+        return f"{done}, {accounts}"
+    if record.cursor is None and record.ranges_total:
+        # All were gone through, and something is wrong that the next run begins anew for.
+        return f"{record.ranges_total:,} compared, {accounts}"
     changed = bool(record.grant or record.revoke or record.update)
     stands = words.standing(record.ranges_done, record.ranges_total, record.phase, changed=changed)
-    return stands.lstrip(": ")
+    return f"{stands.lstrip(': ')}, {accounts}"
 
 
 def _deadline(at: datetime, record: IntervalRecord, now: datetime) -> str:

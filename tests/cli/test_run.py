@@ -253,6 +253,15 @@ entitlements 2026-11-29  skipped: given up by hand
 """,
         ),
         (
+            replace(SKIPPED, error=FailedBefore("line 17 is cut")),
+            """\
+entitlements 2026-11-29  skipped: given up by hand; it had failed before: line
+  17 is cut
+  Work it all the same: reconcile rerun entitlements 2026-11-29 -m "why"
+  How it stands: reconcile status entitlements 2026-11-29
+""",
+        ),
+        (
             replace(SKIPPED, reason="catch_up_window", span=7),
             """\
 entitlements 2026-11-29  skipped with 6 others: too old to be caught up

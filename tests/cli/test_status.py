@@ -448,6 +448,7 @@ RUN = RunRecord(
     seconds=48.0,
 )
 PROOF = str(Checksum(170_964, 0x7D04B1E2 << 96))
+PLANNING: dict[str, Any] = {"ranges_total": 69, "cursor": {"phase": "planning"}}
 INTERVAL = IntervalStatus(
     job=job(),
     view=completed(29, runs=3, repair_owner="alice", completed_at=night(29, 2, 47, 27)),
@@ -627,10 +628,13 @@ def test_a_command_is_named_where_it_leads_on(
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"ranges_done": 18, "ranges_total": 69}, "planned 18 ranges, nothing applied yet"),
-        ({"ranges_done": 1}, "planned 1 range, nothing applied yet"),
-        ({"ranges_done": 18, "grant": 3}, "planned 18 ranges, nothing of that applied yet"),
-        ({"ranges_done": 0}, "before its first range"),
+        ({"ranges_done": 18, **PLANNING}, "planned 18 ranges, nothing applied yet"),
+        ({"ranges_done": 1, **PLANNING}, "planned 1 range, nothing applied yet"),
+        (
+            {"ranges_done": 18, "grant": 3, **PLANNING},
+            "planned 18 ranges, nothing of that applied yet",
+        ),
+        ({"ranges_done": 68, "ranges_total": 69, "cursor": None}, "69 compared"),
         (
             {"ranges_total": 69, "cursor": {"phase": "applying"}},
             "planned 69 ranges, nothing applied yet",
@@ -644,6 +648,7 @@ def test_ranges_that_are_only_planned_are_said_to_be(
     text = interval_text(terminal, unfinished(29, "unfinished", accounts=1, **fields))
     assert f"  ranges    {says}, 1 account\n" in text
     assert "proof" not in text
+    assert "  ranges    none yet\n" in interval_text(terminal, unfinished(29, "unfinished"))
 
 
 def test_a_holder_that_is_gone_is_named_as_such(terminal: Cli) -> None:
