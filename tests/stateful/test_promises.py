@@ -20,11 +20,19 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from support.memory_target import MemoryTargetSide
 from support.promises import Promises
+from support.settling import (
+    approve,
+    each_due_interval_has_one_record,
+    knock,
+    the_next_night,
+    waiting,
+    work_off,
+)
 from support.sides import (
     JOB,
     MemoryStoreSide,
-    MemoryTargetSide,
     SqliteStoreSide,
     SqliteTargetSide,
     Table,
@@ -32,13 +40,9 @@ from support.sides import (
 from support.world import DAY, START, Process, World
 
 from reconcile.core.checksum import Checksum
-from reconcile.core.errors import FencedOut, ReconcileError
-from reconcile.core.events import RunReport
-from reconcile.core.model import Append, Interval, Kind, Outcome, PlanId, Proof
-from reconcile.core.operations.application import Application, ResumeRequest, RunRequest
-from reconcile.core.operations.by_hand import resume
-from reconcile.core.operations.trigger import run
-from reconcile.core.records import OPEN, IntervalRecord
+from reconcile.core.errors import FencedOut
+from reconcile.core.model import Append, Interval, Kind, PlanId, Proof
+from reconcile.core.records import OPEN
 from reconcile.core.rows import Change, KeySpan, RangeChanges
 
 LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
@@ -71,11 +75,6 @@ def table(holdings: list[int]) -> Table:
         for account, number in zip(ACCOUNTS, holdings, strict=True)
         for name, level in HOLDINGS[number].items()
     }
-
-
-def knock(app: Application) -> RunReport:
-    """What cron calls."""
-    return run(app, RunRequest(JOB))
 
 
 class PromiseMachine(RuleBasedStateMachine):
@@ -185,8 +184,7 @@ class PromiseMachine(RuleBasedStateMachine):
         level=st.sampled_from([None, "1", "3"]),
     )
     def somebody_writes_to_the_target(self, account: str, name: str, level: str | None) -> None:
-        self.promises.writes.append("somebody")
-        self.world.target.write((account, name), level)
+        self.world.somebody_writes((account, name), level)
 
     @rule(side=st.sampled_from(["store", "target"]))
     def a_copy_is_made(self, side: str) -> None:
@@ -243,28 +241,13 @@ class PromiseMachine(RuleBasedStateMachine):
         finally:
             inner.close()
 
-    @precondition(lambda self: self.waiting())
+    @precondition(lambda self: waiting(self.world))
     @rule(where=WHERE)
     def somebody_approves(self, where: str) -> None:
-        interval, plan = self.waiting()[0]
-        self.approve(interval, plan).go(where)
+        interval, plan = waiting(self.world)[0]
+        approve(self.world, interval, plan).go(where)
 
     # --- in the end
-
-    def records(self) -> list[IntervalRecord]:
-        found = self.world.store.peek().scan(Kind.INTERVAL, JOB)
-        return [IntervalRecord.from_json(record.value) for record in found]
-
-    def waiting(self) -> list[tuple[str, str]]:
-        return [
-            (record.id, str(record.waiting["hash"]))
-            for record in self.records()
-            if record.waiting and not record.approval and not record.state.is_final
-        ]
-
-    def approve(self, interval: str, plan: str) -> Process:
-        request = ResumeRequest(JOB, interval, approve=plan, actor="ops", reason="it is right")
-        return self.world.start(lambda app: resume(app, request))
 
     def teardown(self) -> None:
         if not hasattr(self, "world"):
@@ -285,8 +268,8 @@ class PromiseMachine(RuleBasedStateMachine):
             if not process.stopped:
                 process.go("end")
         world.advance(61)
-        self.work_off()
-        self.each_due_interval_has_one_record()
+        work_off(world)
+        each_due_interval_has_one_record(world)
         rows = world.target.rows()
         for process in world.living():
             process.stopped = False
@@ -294,47 +277,12 @@ class PromiseMachine(RuleBasedStateMachine):
         while world.late:
             world.deliver(0)
         assert world.target.rows() == rows, "promise 2: one that was stopped, or late, wrote"
-        newest = self.the_next_night()
-        self.work_off()
-        self.each_due_interval_has_one_record()
+        newest = the_next_night(world)
+        work_off(world)
+        each_due_interval_has_one_record(world)
         truth = world.newest(newest)[1]
         assert world.target.rows() == truth, "promise 5: the newest truth was not reached"
         assert not world.store.peek().scan(Kind.RUN, JOB, tag=OPEN), "a run was left open"
-
-    def the_next_night(self) -> str:
-        """Let it become later than all that was ever worked, a clock set wrong included."""
-        world = self.world
-        known = [record.until_at or record.scheduled_at for record in self.records()]
-        nights = max([world.clock.now(), *known, START + timedelta(days=3)]) - START
-        last = START + timedelta(days=nights.days + 1)
-        world.advance((last - world.clock.now()).total_seconds() + 60)
-        return last.strftime("%Y-%m-%d")
-
-    def work_off(self) -> None:
-        """One healthy process after another, until nothing is due."""
-        world = self.world
-        for _ in range(60):
-            process = world.start(knock)
-            process.go("end")
-            report = process.main.result
-            if isinstance(report, RunReport) and report.outcome is Outcome.NOTHING_DUE:
-                return
-            waiting = self.waiting()
-            for interval, plan in waiting:
-                self.approve(interval, plan).go("end")
-            if isinstance(report, ReconcileError) or report.outcome is not Outcome.COMPLETED:
-                world.advance(305)
-        raise AssertionError(f"promise 5: it never comes to an end: {report}")
-
-    def each_due_interval_has_one_record(self) -> None:
-        """Promise 5."""
-        records = self.records()
-        at = START
-        while at <= self.world.clock.now():
-            having = [r for r in records if r.scheduled_at <= at <= (r.until_at or r.scheduled_at)]
-            assert len(having) == 1, f"promise 5: {at} has {having}"
-            assert having[0].state.is_final, f"promise 5: {having[0]}"
-            at += timedelta(days=1)
 
 
 class SqlitePromiseMachine(PromiseMachine):

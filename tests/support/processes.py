@@ -71,6 +71,7 @@ class Process:
         self.dead = self.stopped = False
         self.fenced_out = self.released_unseen = False
         self.looked: dict[Any, Table] = {}
+        self.looked_at = 0
         self.proving = ""
         self.lineage = world.lineage
         self.fault = self.cut = ""

@@ -56,7 +56,8 @@ class TargetStory:
 
     fence: Fence | None = None
     log: int = 0
-    committed: dict[tuple[str, int], Table] = field(default_factory=dict)
+    committed: set[tuple[str, int]] = field(default_factory=set)
+    held: dict[tuple[str, KeySpan], Table] = field(default_factory=dict)
     completed: tuple[str, int] | None = None
 
 
@@ -73,7 +74,7 @@ class Promises:
         self.proved: set[tuple[str, int, str]] = set()
         self.fingerprints: dict[str, str] = {}
         """By plan id: of which truth it is."""
-        self.ever_committed: set[tuple[str, int]] = set()
+        self.ever_committed: set[tuple[str, KeySpan]] = set()
         self.writes: list[str] = []
         """Who changed the target's table: the key of an interval, or "somebody"."""
         self.begun: dict[str, int] = {}
@@ -90,17 +91,18 @@ class Promises:
         before = {}
         if name in ("commit", "note"):
             before = self._standing(args[-1])
-            self._note_plans(args[-1])
+            self._note_plans(args[-1], process)
         answer = do()
         check = getattr(self, f"_store_{name}", None)
         if check is not None:
             check(answer, *args, before=before, process=process)
         return answer
 
-    def _note_plans(self, writes: Any) -> None:
+    def _note_plans(self, writes: Any, process: Any) -> None:
         for write in writes:
             if isinstance(write, Put) and write.kind is Kind.PLAN:
                 self.fingerprints[write.key] = str(write.value["fingerprint"])
+                self.begun.setdefault(write.key, process.looked_at)
 
     def _standing(self, writes: Any) -> dict[Any, Any]:
         peek = self.world.store.peek()
@@ -208,7 +210,6 @@ class Promises:
         """Promise 4: what is planned is not planned again while it holds."""
         story = self.store
         if plan.id not in story.plans:
-            self.begun.setdefault(plan.id, len(self.writes))
             same = (plan.interval, plan.rerun, plan.fingerprint)
             stands = any(
                 (p.interval, p.rerun, p.fingerprint) == same
@@ -226,7 +227,7 @@ class Promises:
         story = self.store
         key, span = (plan, found.number), KeySpan(found.lower, found.upper)
         if found.applied is not None:
-            held = self.target_holds(key)
+            held = self.target.held.get((plan, span))
             assert held is None or str(found.applied) == recount(held), "promise 6: what it holds"
             return
         assert key not in story.planned, "promise 4: a range was planned again"
@@ -239,10 +240,6 @@ class Promises:
             whole = sum(len(table) for (of, _), (_, table) in story.planned.items() if of == plan)
             of = story.plans[plan]
             story.bases.setdefault((of.interval, of.rerun), whole)
-
-    def target_holds(self, key: tuple[str, int]) -> Table | None:
-        """What a committed range held; None where the target has gone back since."""
-        return self.target.committed.get(key)
 
     # --- targets
 
@@ -263,6 +260,7 @@ class Promises:
 
     def _target_lines(self, _: Any, span: KeySpan, *, rows: Table, process: Any) -> None:
         process.looked[span.lower, span.upper] = inside(rows, span)
+        process.looked_at = len(self.writes)
 
     def _target_raise_fence(self, _: Any, fence: Fence, *__: Any, rows: Table, **___: Any) -> None:
         newest = self.target.fence
@@ -287,19 +285,29 @@ class Promises:
             return
         assert self.world.boot < by, "promise 8: committed after the trust window"
         story.log += len(logged)
-        self.ever_committed.add(key)
+        story.committed.add(key)
+        self.ever_committed.add((part.plan, part.span))
         self.writes.append(self.world.key_of(part.interval))
-        story.committed[key] = inside(now, part.span)
-        assert str(done.checksum) == recount(story.committed[key])
+        held = story.held[part.plan, part.span] = inside(now, part.span)
         self._real_changes(logged, rows, now)
         truth = inside(self.world.truth(self.fingerprints[part.plan]), part.span)
-        assert story.committed[key] == truth, "promises 6 and 9: a range is not as its source"
+        mine, wanted = (
+            {key: level for key, level in table.items() if key[0] not in part.apart}
+            for table in (held, truth)
+        )
+        assert str(done.checksum) == recount(mine)
+        assert mine == wanted, "promises 6 and 9: a range is not as its source"
         assert all(row[:4] == (part.interval, part.rerun, fence.run, fence.generation)
                    for row in logged)  # fmt: skip
-        if story.completed is not None:
-            assert (part.interval, part.rerun) >= story.completed, "promise 11: old over new"
+        self._not_old((part.interval, part.rerun))
         if process.lineage == self.world.lineage:
             self._guard(part, logged)
+
+    def _not_old(self, which: tuple[str, int]) -> None:
+        """What a clock completed that was ahead says nothing."""
+        newest = self.target.completed
+        if newest is not None and not self.world.is_future(newest[0]):
+            assert which >= newest, "promise 11: old over new"
 
     @staticmethod
     def _real_changes(logged: Any, rows: Table, now: Table) -> None:
@@ -339,7 +347,7 @@ class Promises:
         story = self.target
         assert fence == story.fence, "promise 2: the target took an old fence"
         which = (proof.interval.id, proof.rerun)
-        assert story.completed is None or which >= story.completed, "promise 11: old over new"
+        self._not_old(which)
         story.completed = which
         plan = process.proving
         truth = self.world.truth(self.fingerprints[plan])
@@ -358,8 +366,8 @@ class Promises:
             span, looked = tiles[number]
             assert span.lower == upper, "promise 6: ranges tile the key space"
             upper = span.upper
-            key, desired = (plan, number), inside(truth, span)
-            if key in self.ever_committed:
+            desired = inside(truth, span)
+            if (plan, span) in self.ever_committed:
                 continue  # it was as its source when it was committed
             assert looked == desired, "promise 6: a range is not as its source"
         assert upper is None, "promise 6: ranges tile the key space"

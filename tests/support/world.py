@@ -127,6 +127,15 @@ class World:
         self.newest(interval)
         self._versions[interval].append(table)
 
+    def somebody_writes(self, key: tuple[str, str], level: str | None) -> None:
+        """Another program changes, adds or (None) deletes a row of the target's table."""
+        self.promises.writes.append("somebody")
+        self.target.write(key, level)
+
+    def is_future(self, interval: str) -> bool:
+        """Whether an interval is not due yet, by the clock as it is set now."""
+        return datetime.fromisoformat(self.key_of(interval)) > self.clock.now()
+
     def key_of(self, interval: str) -> str:
         return f"{interval}T02:30:00Z"
 

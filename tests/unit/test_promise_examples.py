@@ -1,0 +1,140 @@
+"""Examples in which a promise was once broken, as the state machine found them, or as it showed
+where to look (`tests/stateful/test_promises.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.memory_target import MemoryTargetSide
+from support.settling import (
+    each_due_interval_has_one_record,
+    knock,
+    knocked,
+    records,
+    work_off,
+)
+from support.sides import MemoryStoreSide, Table
+from support.world import DAY, World
+
+from reconcile.core.model import Outcome, State
+
+Build = Callable[..., World]
+
+
+@pytest.fixture
+def build() -> Iterator[Build]:
+    """Makes the world of a test, with one account a range."""
+    made: list[World] = []
+
+    def one(*nights: Table, missed: int = 0) -> World:
+        world = World(MemoryStoreSide, MemoryTargetSide, 1, [dict(night) for night in nights])
+        world.advance(missed * DAY)
+        made.append(world)
+        return world
+
+    yield one
+    for world in made:
+        world.close()
+
+
+def of(accounts: str, names: str = "xy", level: str = "1") -> Table:
+    return {(account, name): level for account in accounts for name in names}
+
+
+def test_what_was_found_equal_is_compared_again_after_an_older_night_changed_it(
+    build: Build,
+) -> None:
+    world = build(of("ab", "x"), of("b", "x"), of("ab", "x"))
+    knocked(world)
+    world.advance(2 * DAY)
+    killed = world.start(knock)
+    killed.cut = "cut"
+    killed.go("judged")
+    killed.die()
+    assert [r.cursor is not None for r in records(world)] == [True, False, True]
+    world.advance(305)
+    knocked(world)
+    assert [record.state for record in records(world)] == [State.COMPLETED] * 3
+    assert world.target.rows() == of("ab", "x")
+
+
+def test_revokes_that_come_up_range_by_range_add_up_before_the_guard(build: Build) -> None:
+    world = build(of("ab", "x"))
+    for account in "ab":
+        world.somebody_writes((account, "x"), "2")
+    process = world.start(knock)
+    process.go("judged")
+    for account in "ab":
+        for name in "pq":
+            world.somebody_writes((account, name), "1")
+    process.go("end")
+    assert process.main.result.outcome is Outcome.NEEDS_APPROVAL
+    assert process.main.result.guard.guard == "max_revoke"
+    assert world.target.rows() == of("a", "x") | of("b", "pq") | of("b", "x", "2")
+
+
+def test_what_a_killed_run_committed_and_did_not_tell_counts_before_the_guard(
+    build: Build,
+) -> None:
+    world = build(of("a", "x") | of("b", "pq"))
+    for key in of("ab", "pq"):
+        world.somebody_writes(key, "1")
+    killed = world.start(knock)
+    killed.go("range_committed")
+    killed.die()
+    world.rewrite("2026-11-28", of("ab", "x"))
+    report = knocked(world)
+    assert report.outcome is Outcome.NEEDS_APPROVAL
+    (record,) = records(world)
+    assert (record.grant, record.revoke) == (1, 2)
+    assert world.target.rows() == of("a", "x") | of("b", "pq")
+
+
+def test_a_span_recovered_under_a_clock_that_was_ahead_leaves_no_night_a_second_record(
+    build: Build,
+) -> None:
+    world = build(of("a"))
+    world.stepped = 2 * DAY
+    knocked(world)
+    world.wipe_store()
+    world.stepped = 0.0
+    for _ in range(4):
+        knocked(world)
+        each_due_interval_has_one_record(world)
+        world.advance(DAY)
+
+
+def test_the_last_night_of_a_recovered_span_is_worked_again_under_a_record_of_its_own(
+    build: Build,
+) -> None:
+    world = build(of("a"), of("ab"), missed=2)
+    nothing = world.copy("target")
+    knocked(world)
+    world.wipe_store()
+    world.advance(DAY)
+    killed = world.start(knock)
+    killed.go("recovered")
+    killed.die()
+    assert [record.span for record in records(world)] == [3]
+    world.put_back("target", nothing)
+    knocked(world)
+    each_due_interval_has_one_record(world)
+    assert [(r.id, r.span, r.rerun) for r in records(world)] == [
+        ("2026-11-28", 2, 0),
+        ("2026-11-30", 1, 1),
+        ("2026-12-01", 1, 0),
+    ]
+
+
+def test_a_run_whose_plan_went_with_the_store_is_fenced_out(build: Build) -> None:
+    world = build(of("ab"))
+    process = world.start(knock)
+    process.go("judged")
+    process.go("store.get")
+    world.wipe_store()
+    process.go("end")
+    assert process.main.result.outcome is Outcome.FENCED_OUT
+    assert world.target.rows() == {}
+    work_off(world)
+    assert world.target.rows() == of("ab")
