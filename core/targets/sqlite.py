@@ -47,6 +47,9 @@ __all__ = ["SqliteTarget", "ddl"]
 WAIT = 30.0
 """Seconds that reading and completing wait for another program's lock."""
 
+LEAST = 1.0
+"""Seconds that a raised fence may take to be committed, however little it may wait."""
+
 _BATCH = 4096
 
 
@@ -112,7 +115,8 @@ class SqliteTarget:
             newest = before.newest if before is not None else None
             row = FenceRow(store_id, fence.generation, fence.run, newest)
             sqlite_fence.write_fence(self._database, fence, row, table, self._now())
-            self._database.commit(self._clock.boot() + WAIT)
+            # Whoever reads may delay it, and may be an old holder that was stopped.
+            self._database.commit(self._clock.boot() + max(LEAST, wait.total_seconds()))
             return before or row
 
     def commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:

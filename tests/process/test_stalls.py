@@ -93,6 +93,7 @@ INSIDE = [
     "commit@app.db:9:SIGSTOP",
     "commits@app.db:1:SIGSTOP",
     "commits@app.db:5:SIGSTOP",
+    "read@app.db:12:SIGSTOP",  # without a write-ahead log, who reads keeps writers away
 ]
 
 

@@ -10,6 +10,7 @@ STEP:COUNT:hang          that step never ends
 STEP:COUNT:wait=SECONDS  that step takes so long
 commit@FILE:COUNT:SIGNAL the same right before a write to a database of that name is committed
 commits@FILE:COUNT:SIGNAL the same in the middle of that, where nobody may read any more
+read@FILE:COUNT:SIGNAL   the same after a statement that reads, before its transaction ends
 clock@PATH               the wall clock is out by the number of seconds in that file
 clock=SECONDS@STEP:COUNT the wall clock is stepped there, once
 disturb@ACCOUNT          somebody else writes to the account's rows after each look at the target
@@ -92,7 +93,12 @@ def before_commits(points: list[Point]) -> None:
                     for point in points:
                         if point.name in (f"commit@{name}", f"commits@{name}"):
                             point.passed()
-                return super().execute(sql, *parameters)
+                cursor = super().execute(sql, *parameters)
+                if sql.startswith("SELECT") and self.in_transaction and not self.writes:
+                    for point in points:
+                        if point.name == f"read@{name}":
+                            point.passed()
+                return cursor
 
         return connect(database, *args, factory=Watched, **options)
 
@@ -186,7 +192,7 @@ def install(specs: str) -> None:
         else:
             points.append(Point(spec))
     at_steps(points)
-    if any(point.name.startswith("commit") for point in points):
+    if any("@" in point.name for point in points):
         before_commits(points)
 
 

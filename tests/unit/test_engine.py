@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.fakes import FakeClock, Outside, outside
 
+from reconcile.core.assignment import Assignment
 from reconcile.core.engine import Engine
 from reconcile.core.errors import FencedOut, LeaseLapsed, StoreUnreachable, TargetUnusable
-from reconcile.core.assignment import Assignment
 from reconcile.core.leasing import LeaseKeeper, Terms
 from reconcile.core.model import ABSENT, FenceRow, Interval, LeaseKey, Outcome, RunId, Trigger
 from reconcile.core.records import IntervalRecord
