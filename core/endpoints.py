@@ -38,8 +38,8 @@ class Reading(Protocol):
     """A source opened for one interval."""
 
     fingerprint: str
-    """Says whether the same truth is read again; a plan holds for one fingerprint. A live
-    source's is empty."""
+    """Says whether the same truth is read again; a plan holds for one fingerprint. Empty where
+    a source cannot say."""
 
     def pages(self, after: str | None = None, resume: Json = None) -> Iterator[Page]:
         """Pages in account order, from the first account above `after` on. `resume` is what
@@ -105,7 +105,8 @@ class Target(Protocol):
 
     def complete(self, fence: Fence, proof: Proof) -> None:
         """Record the interval as the newest completed and drop its markers' predecessors.
-        `OldOverNew` when a newer one stands, `FencedOut`; harmless when repeated."""
+        `OldOverNew` when a newer one stands that is not later than now (a clock was ahead),
+        `FencedOut`; harmless when repeated."""
         ...
 
     def changes(

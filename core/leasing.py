@@ -91,6 +91,8 @@ T = TypeVar("T")
 
 __all__ = ["LeaseKeeper", "Terms"]
 
+FIRST_ANSWER = 10.0
+"""Seconds to insist on an answer of a store that has granted nothing yet."""
 RETRY_FLOOR = 0.05
 """Seconds; below this, halving what is left of the window would spin."""
 
@@ -228,8 +230,9 @@ class LeaseKeeper:
     ) -> Lease:
         run = RunId(self._runtime.entropy.token())
         holder = self._runtime.host.holder()
-        # Until the first answer there is no window to stay in: one TTL is as long as it pays.
-        limit = self._runtime.clock.boot() + self._terms.ttl.total_seconds()
+        # Before the first grant there is no window to stay in, and the next knock comes anyhow.
+        patience = FIRST_ANSWER if self._thread is None else self._terms.ttl.total_seconds()
+        limit = self._runtime.clock.boot() + patience
 
         def ask() -> tuple[float, Lease]:
             sent = self._runtime.clock.boot()

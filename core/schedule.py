@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 TICK = timedelta(microseconds=1)
+YEARS = range(1970, 9999)
+"""No interval lies outside; the calendar's own ends overflow."""
 """The smallest step of an instant: turns an open bound into a closed one."""
 
 AT_NAMES = {
@@ -215,6 +217,8 @@ def read_id(text: str) -> datetime | date:
         if match is None:
             raise ValueError(text)
         day = date.fromisoformat(match[1])
+        if day.year not in YEARS:
+            raise ValueError(text)
         if match[2] is None:
             return day
         return datetime.combine(day, time.fromisoformat(match[2]), UTC)

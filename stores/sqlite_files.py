@@ -79,6 +79,12 @@ def open_file(
         return _create(path, busy_wait, new_id)
     except sqlite3.Error as error:
         raise refusal(error, path) from error
+    except UnicodeDecodeError as error:
+        # A damaged schema comes back in the text of SQLite's own error, which is then no text.
+        raise StoreUnusable(
+            f"the store {path} is damaged",
+            hint=f'check it: sqlite3 {path} "PRAGMA integrity_check"',
+        ) from error
     except OSError as error:
         raise file_refusal(error, path) from error
 

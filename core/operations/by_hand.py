@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from ..errors import LeaseBusy, UsageError
 from ..events import RunReport
-from ..model import Actor, Append, Kind, LeaseKey, Outcome, Put, State, Trigger
+from ..model import Actor, Append, Kind, Outcome, Put, State, Trigger
 from ..records import GuardReport, to_text
-from .look import find_instant, look, open_records, read_interval, report_of
-from .trigger import Visit
+from .look import find_instant, live_lease, look, open_records, read_interval, report_of
+from .visit import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def _resume_job(app: Application, store: Store, job: Job, request: ResumeRequest
         return visit.run() if visit.only else RunReport(job.name, Outcome.NOTHING_DUE, now)
     seen = look(store, job, now)
     instant = find_instant(store, seen, job.name, request.interval)
-    refusal = _prepare(store, job, instant, request, visit.actor)
+    refusal = _prepare(app, store, job, instant, request, visit.actor)
     if refusal is not None:
         return refusal
     visit.only = [instant]
@@ -66,7 +66,12 @@ def _resume_job(app: Application, store: Store, job: Job, request: ResumeRequest
 
 
 def _prepare(
-    store: Store, job: Job, instant: datetime, request: ResumeRequest, actor: Actor
+    app: Application,
+    store: Store,
+    job: Job,
+    instant: datetime,
+    request: ResumeRequest,
+    actor: Actor,
 ) -> RunReport | None:
     """Reopen a failed interval, or approve what it waits for; a report where neither can be."""
     record, version = read_interval(store, job.name, instant)
@@ -78,11 +83,11 @@ def _prepare(
     if record.state in (State.COMPLETED, State.SKIPPED):
         report = report_of(job, record, actor.at)
         return RunReport(job.name, report.outcome, actor.at, [report])
-    lease = store.lease(LeaseKey(job.name))
+    lease = live_lease(app, store, job)
     interval = record.interval(job.name)
     signed = {"actor": actor.name, "reason": actor.reason}
     if request.approve is not None:
-        if lease is not None and lease.live and lease.interval == interval.key:
+        if lease is not None and lease.interval == interval.key:
             raise LeaseBusy(lease)
         waiting = record.waiting or {}
         if waiting.get("hash") != request.approve:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..model import Kind, State
+from ..model import Kind, State, instant_key
 from ..records import IntervalRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from ..ports import Store
 
+SECOND = timedelta(seconds=1)
 TIMED = 30
 """The usual and the slowest time are taken from so many completed intervals."""
 LOOKED_AT = 1000
@@ -28,9 +31,10 @@ class Times(NamedTuple):
     timed: int
 
 
-def newest(store: Store, job: str, *, after: str = "") -> Iterator[IntervalRecord]:
-    """Interval records above a key, newest first."""
-    before = ""
+def newest(
+    store: Store, job: str, *, after: str = "", before: str = ""
+) -> Iterator[IntervalRecord]:
+    """Interval records between two keys, newest first."""
     while True:
         page = store.scan(
             Kind.INTERVAL, job, after=after, before=before, limit=PAGE, newest_first=True
@@ -42,10 +46,11 @@ def newest(store: Store, job: str, *, after: str = "") -> Iterator[IntervalRecor
         before = page[-1].key
 
 
-def completed(store: Store, job: str, limit: int = TIMED) -> list[IntervalRecord]:
-    """The newest completed intervals, newest first."""
+def completed(store: Store, job: str, now: datetime, limit: int = TIMED) -> list[IntervalRecord]:
+    """The newest completed intervals until now, newest first."""
     found: list[IntervalRecord] = []
-    for looked_at, record in enumerate(newest(store, job)):
+    edge = instant_key(now + SECOND)
+    for looked_at, record in enumerate(newest(store, job, before=edge)):
         if record.state is State.COMPLETED:
             found.append(record)
         if len(found) == limit or looked_at >= LOOKED_AT:

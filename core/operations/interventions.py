@@ -17,9 +17,9 @@ from ..fencing import raise_fence
 from ..leasing import LeaseKeeper
 from ..model import ABSENT, Actor, Append, Ending, Kind, LeaseKey, Put, State, Trigger
 from ..records import OPEN, IntervalRecord, RunRecord, closed, given_up, to_text
-from .look import find_instant, find_record, look
+from .look import find_instant, find_record, interval_at, live_lease, look
 from .recovery import reopened
-from .trigger import Visit
+from .visit import Visit
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -45,7 +45,7 @@ def rerun(app: Application, request: ActRequest) -> RunReport:
         now = visit.facts.now
         visit.actor = Actor(request.actor, request.reason, now)
         instant, record, version = _named(store, job, request.interval, now)
-        _refuse_while_worked(store, record, job)
+        _refuse_while_worked(app, store, record, job)
         if record is None or not record.state.is_final:
             raise UsageError(
                 f"{job.name} {request.interval} is not finished: there is nothing to rerun",
@@ -68,12 +68,11 @@ def skip(app: Application, request: ActRequest) -> ActReport:
     with closing(app.open_store()) as store:
         now = store.facts().now
         instant, record, version = _named(store, job, request.interval, now)
-        _refuse_while_worked(store, record, job)
+        _refuse_while_worked(app, store, record, job)
         if record is None:
             seen = look(store, job, now)
-            assert seen.schedule is not None, "an instant was found on the schedule"
             record = IntervalRecord(
-                id=seen.schedule.interval(job.name, instant).id, scheduled_at=instant
+                id=interval_at(seen, job.name, instant).id, scheduled_at=instant
             )
         elif record.state.is_final:
             raise UsageError(
@@ -100,7 +99,8 @@ def stop(app: Application, request: ActRequest) -> ActReport:
     with closing(app.open_store()) as store:
         now = store.facts().now
         lease = store.lease(LeaseKey(job.name))
-        if lease is None or lease.released or not (lease.live or request.force):
+        works = live_lease(app, store, job) is not None
+        if lease is None or lease.released or not (works or request.force):
             return ActReport(job.name, None, now, True)
         event = _signed("stop_asked", request, force=request.force or None)
         if request.force:
@@ -112,7 +112,7 @@ def stop(app: Application, request: ActRequest) -> ActReport:
         }
         if store.ask_stop(lease.fence.key, lease.fence.generation, asked):
             store.note([Append(Kind.EVENT, job.name, lease.interval, event)])
-        done = request.wait and _wait_for_end(app, store, lease)
+        done = request.wait and _wait_for_end(app, store, job, lease)
         return _stop_report(store, job, lease, now, done=done)
 
 
@@ -141,14 +141,14 @@ def _fence_out(
     return replace(report, forced=True, generation=generation)
 
 
-def _wait_for_end(app: Application, store: Store, lease: Lease) -> bool:
+def _wait_for_end(app: Application, store: Store, job: Job, lease: Lease) -> bool:
     """Whether the holder let go within one TTL."""
     clock = app.runtime.clock
     until = clock.boot() + lease.ttl.total_seconds()
     never = Event()
     while clock.boot() < until and app.runtime.stop.reason is None:
-        newest = store.lease(lease.fence.key)
-        if newest is None or newest.fence != lease.fence or not newest.live:
+        newest = live_lease(app, store, job)
+        if newest is None or newest.fence != lease.fence:
             return True
         clock.wait(POLL_SECONDS, never)
     return False
@@ -190,9 +190,11 @@ def _named(
     return instant, record, version
 
 
-def _refuse_while_worked(store: Store, record: IntervalRecord | None, job: Job) -> None:
-    lease = store.lease(LeaseKey(job.name))
-    if lease is None or not lease.live or record is None:
+def _refuse_while_worked(
+    app: Application, store: Store, record: IntervalRecord | None, job: Job
+) -> None:
+    lease = live_lease(app, store, job)
+    if lease is None or record is None:
         return
     if lease.interval == record.interval(job.name).key:
         raise LeaseBusy(lease)

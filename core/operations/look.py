@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import planning
 from ..errors import FailedBefore, ReconcileError, UsageError
 from ..events import IntervalReport
-from ..model import ABSENT, Kind, Outcome, State, Trigger, instant_key
+from ..model import ABSENT, Interval, Kind, LeaseKey, Outcome, State, Trigger, instant_key
 from ..records import OPEN, GuardReport, IntervalRecord, JobRecord, from_text
+from ..schedule import instant_id, read_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from datetime import datetime
 
     from ..config import Job
-    from ..model import Record
+    from ..model import Lease, Record
     from ..planning import Decision, Due, Waiting
     from ..ports import Store
     from ..schedule import Schedule
     from .application import Application
 
 PAGE = 1000
+CORRECTION = timedelta(minutes=1)
+"""By so much a clock is put right in daily life; it makes nothing void that was worked."""
 BY_CLOCK = ("catch_up_window", "superseded")
 """Reasons of skips that follow from what time it is."""
 
@@ -48,8 +50,9 @@ class Look:
 
 
 class Void(NamedTuple):
-    """A skip that only a clock ahead of now could decide. `record` is the pending interval
-    that it is again, `said` the reason it had, `at` when it was written."""
+    """What only a clock ahead of now could decide: a skip, or anything about an interval that
+    is not due yet. `record` is the pending interval that it is again, `said` what it was,
+    `at` when that was written."""
 
     record: IntervalRecord
     version: int
@@ -73,10 +76,15 @@ def look(store: Store, job: Job, now: datetime, tried: Collection[str] = ()) -> 
         for found in _records(store, job.name, floor):
             read += 1
             record = IntervalRecord.from_json(found.value)
-            if found.at > now and record.reason in BY_CLOCK and record.scheduled_at <= now:
-                pending = IntervalRecord(id=record.id, scheduled_at=record.scheduled_at)
-                void.append(Void(pending, found.version, record.reason, found.at))
-                record = pending
+            said = _said_ahead(record, found.at, now)
+            if said is not None:
+                record = IntervalRecord(
+                    id=record.id,
+                    scheduled_at=record.scheduled_at,
+                    runs=record.runs,
+                    rerun=record.rerun,
+                )
+                void.append(Void(record, found.version, said, found.at))
             yield record, found.version
 
     decision = planning.decide(job, schedule, floor, records(), now, tried=tried)
@@ -90,6 +98,16 @@ def look(store: Store, job: Job, now: datetime, tried: Collection[str] = ()) -> 
         unsettled=read,
         void=void,
     )
+
+
+def _said_ahead(record: IntervalRecord, written_at: datetime, now: datetime) -> str | None:
+    """What a record says that was written by a clock ahead of now; None for one that stands."""
+    if written_at > now and record.reason in BY_CLOCK and record.scheduled_at <= now:
+        return record.reason
+    begun = record.state is not State.PENDING
+    if begun and record.scheduled_at > now and written_at > now + CORRECTION:
+        return record.reason or record.state
+    return None
 
 
 def _records(store: Store, job: str, floor: datetime) -> Iterator[Record]:
@@ -106,6 +124,15 @@ def _pages(store: Store, job: str, *, after: str, before: str, tag: str) -> Iter
         if len(page) < PAGE:
             return
         after = page[-1].key
+
+
+def live_lease(app: Application, store: Store, job: Job) -> Lease | None:
+    """The newest grant if somebody works under it: not expired, released, nor provably dead."""
+    lease = store.lease(LeaseKey(job.name))
+    if lease is None or not lease.live:
+        return None
+    dead = job.lease.detect_dead and app.runtime.host.is_dead(lease.holder)
+    return None if dead else lease
 
 
 def open_records(store: Store, job: str) -> Iterator[tuple[IntervalRecord, int]]:
@@ -135,6 +162,13 @@ def find_record(store: Store, job: str, instant: datetime) -> tuple[IntervalReco
     return None, ABSENT
 
 
+def interval_at(seen: Look, job: str, instant: datetime) -> Interval:
+    """The identity of an instant; a job on demand takes any."""
+    if seen.schedule is not None:
+        return seen.schedule.interval(job, instant)
+    return Interval(job, instant, instant_id(instant))
+
+
 def find_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
     """The instant that a user's INTERVAL means. `UsageError` where there is none."""
     if text == "latest":
@@ -156,6 +190,10 @@ def find_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
         )
     elif seen.schedule is not None:
         return seen.schedule.parse_id(text)
+    else:
+        instant = read_id(text)
+        if isinstance(instant, datetime):
+            return instant
     raise UsageError(
         f"{job} has no interval {text}",
         hint=f"see which there are: reconcile status {job}",

@@ -18,7 +18,7 @@ from ..model import Kind, LeaseKey, State, instant_key
 from ..records import GuardReport, IntervalRecord, RangeRecord, RunRecord
 from ..status import EventView, IntervalStatus, IntervalView, JobStatus, Problem, StatusReport
 from .history import completed, newest, times
-from .look import Look, find_instant, look, open_records, read_interval
+from .look import Look, find_instant, interval_at, live_lease, look, open_records, read_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,7 +99,7 @@ def _job(
     waiting = sorted(unfinished + due, key=lambda view: view.record.scheduled_at)
     oldest = waiting[0] if waiting else None
     overdue = oldest is not None and oldest.deadline_at is not None and now > oldest.deadline_at
-    done = completed(store, job.name)
+    done = completed(store, job.name, now)
     took = times(done)
     problems = list(_problems(job, waiting, now))
     return JobStatus(
@@ -127,9 +127,9 @@ def _job(
 def _lease(app: Application, store: Store, job: Job) -> Lease | None:
     """The newest grant; one whose holder is provably dead is not live, whatever it says."""
     lease = store.lease(LeaseKey(job.name))
-    if lease is None or not lease.live or not job.lease.detect_dead:
-        return lease
-    return replace(lease, live=not app.runtime.host.is_dead(lease.holder))
+    if lease is None:
+        return None
+    return replace(lease, live=live_lease(app, store, job) is not None)
 
 
 def _target(job: Job) -> str:
@@ -165,8 +165,7 @@ def _recent(
 
 
 def _pending(job: Job, seen: Look, instant: datetime) -> IntervalView:
-    assert seen.schedule is not None, "what is due without a record is on the schedule"
-    interval = seen.schedule.interval(job.name, instant)
+    interval = interval_at(seen, job.name, instant)
     record = IntervalRecord(id=interval.id, scheduled_at=interval.scheduled_at)
     return _view(job, seen, record, None)
 

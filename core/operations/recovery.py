@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from ..model import ABSENT, Append, Interval, Kind, Put, State, Trigger, instant_key
 from ..records import IntervalRecord, to_text
 from ..schedule import TICK, instant_id
+from .history import SECOND
 from .look import find_record
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ SPANS_COUNTED = 10_000
 
 def disagreement(store: Store, job: Job, seen: Look, newest: Newest | None) -> Sequence[Write]:
     """What must be written before anything is decided; nothing where both sides agree."""
-    proved = newest_completed(store, job)
+    if newest is not None and newest.scheduled_at > seen.now:
+        return ()  # named by a clock ahead of now: it says nothing of what was due until now
+    proved = newest_completed(store, job, seen.now)
     ours = (proved.scheduled_at, proved.rerun) if proved is not None else None
     theirs = (newest.scheduled_at, newest.rerun) if newest is not None else None
     if ours == theirs:
@@ -76,9 +79,10 @@ def taken_back(job: Job, seen: Look) -> Iterator[Write]:
         yield Append(Kind.EVENT, job.name, key, event)
 
 
-def newest_completed(store: Store, job: Job) -> IntervalRecord | None:
-    """The newest interval the store has proved; recovered ones count."""
-    found = store.scan(Kind.INTERVAL, job.name, limit=LOOK_BACK, newest_first=True)
+def newest_completed(store: Store, job: Job, now: datetime) -> IntervalRecord | None:
+    """The newest interval until now that the store has proved; recovered ones count."""
+    edge = instant_key(now + SECOND)
+    found = store.scan(Kind.INTERVAL, job.name, before=edge, limit=LOOK_BACK, newest_first=True)
     for record in (IntervalRecord.from_json(one.value) for one in found):
         if record.state is State.COMPLETED:
             if record.until_at is None:

@@ -55,14 +55,15 @@ class CsvSource:
         """Open the interval's file and read its header."""
         file = SourceFile(self._fill(self._config.path, interval))
         try:
-            return CsvReading(file, self._config, self._dialect, schema, dated=self.dated)
+            return CsvReading(file, self._config, self._dialect, schema)
         except BaseException:
             file.close()
             raise
 
 
 class CsvReading:
-    """An open CSV file. `fingerprint` is empty unless the file is a dated one."""
+    """An open CSV file. Its `fingerprint` is of its bytes, for a live file too: a plan made
+    from other bytes does not hold."""
 
     def __init__(
         self,
@@ -70,15 +71,12 @@ class CsvReading:
         config: SourceConfig,
         dialect: Dialect,
         schema: Schema,
-        *,
-        dated: bool,
     ) -> None:
         """Raises `SourceUnusable` where the header lacks a column."""
         self._file = file
         self._dialect = dialect
         self._rows = _Rows(_header(file, dialect), config, schema, file)
-        self.fingerprint = _fingerprint(file, config, schema) if dated else ""
-        self._identity = self.fingerprint or file.identity
+        self.fingerprint = _fingerprint(file, config, schema)
 
     def pages(self, after: str | None = None, resume: Json = None) -> Iterator[Page]:
         """See `endpoints.Reading`. Pages that hold nothing above `after` are left out."""
@@ -92,7 +90,7 @@ class CsvReading:
             if (page.rows or page.bad) and (above is None or last.order > above):
                 if block.offset:
                     page.resume = {
-                        "file": self._identity,
+                        "file": self.fingerprint,
                         "offset": block.offset,
                         "line": block.line,
                     }
@@ -104,7 +102,7 @@ class CsvReading:
         self._file.close()
 
     def _start(self, resume: Json) -> tuple[int, int]:
-        if isinstance(resume, dict) and resume.get("file") == self._identity:
+        if isinstance(resume, dict) and resume.get("file") == self.fingerprint:
             offset, line = resume.get("offset"), resume.get("line")
             if isinstance(offset, int) and isinstance(line, int):
                 return offset, line
@@ -163,6 +161,8 @@ class _Rows:
         accounts: list[Any] = [row[0] for row in rows]
         if self._convert:
             rows, accounts, bad = self._converted(block, rows, skipped)
+        if accounts and accounts[0] == "":  # in order of accounts it would come first
+            raise self._nobody(block, skipped, f"{self._schema.columns[0].name} is empty")
         order = list(map(int, accounts)) if self._numeric else accounts
         if (last.account and last.order > order[0]) or not all(map(le, order, order[1:])):
             raise self._unordered(block, order, accounts, last, skipped)
@@ -205,9 +205,13 @@ class _Rows:
         return rows, accounts, bad
 
     def _null(self, block: Block, index: int, at: int) -> SourceUnusable:
+        return self._nobody(block, index, f"{self._schema.columns[at].name} is NULL")
+
+    @staticmethod
+    def _nobody(block: Block, index: int, what: str) -> SourceUnusable:
         return block.unusable(
             block.line_of(index),
-            f"{self._schema.columns[at].name} is NULL, which says of nobody what they have",
+            f"{what}, which says of nobody what they have",
             hint="leave such rows out of the export",
         )
 

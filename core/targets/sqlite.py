@@ -29,7 +29,8 @@ from .sqlite_database import Database
 from .sqlite_ddl import ddl
 from .sqlite_lines import lines_of
 from .sqlite_log import Query, read_log, write_log
-from .sqlite_table import read_table, text
+from .sqlite_table import read_table
+from .sqlite_text import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -154,7 +155,8 @@ class SqliteTarget:
         with self._lock, self._database.writing(WAIT):
             newest = sqlite_fence.check_fence(self._database, fence).newest
             ours = (proof.interval.scheduled_at, proof.rerun)
-            if newest is not None and (newest.scheduled_at, newest.rerun) > ours:
+            ahead = newest is not None and newest.scheduled_at > self._clock.now()
+            if newest is not None and not ahead and (newest.scheduled_at, newest.rerun) > ours:
                 raise OldOverNew(
                     f"{proof.interval.job} {proof.interval.id} is older than {newest.interval},"
                     f" which {self._database.path} has seen completed",

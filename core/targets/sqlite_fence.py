@@ -11,7 +11,7 @@ from ..model import FenceRow, Newest, RunId
 from ..records import from_text, to_text
 from ..rows import Action
 from .sqlite_ddl import NAMES, STATEMENTS
-from .sqlite_table import text
+from .sqlite_text import text
 
 if TYPE_CHECKING:
     from ..model import Fence, LeaseKey, PlanId, Proof

@@ -8,7 +8,7 @@ from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING
 
 from ..rows import Change
-from .sqlite_table import bindable, text
+from .sqlite_text import bindable, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..model import Fence, JsonObject
     from ..rows import RangeChanges, Row, Schema
     from .sqlite_database import Database
-    from .sqlite_table import Bound
+    from .sqlite_text import Bound
 
 PAGE = 1000
 

@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING
 from ..canonical import Unconvertible, canonical
 from ..errors import TargetUnusable
 from ..rows import Column, ColumnKind, Schema
+from .sqlite_key import check_key, check_unique
+from .sqlite_text import Bound, bindable, quoted, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
     from ..config import TargetConfig
     from ..rows import KeySpan, Row
     from .sqlite_database import Database
-
-Bound = bytes | str | int | None
-"""What sqlite3 is given for a value: bytes only for text that is not ASCII."""
 
 BoundRow = tuple[Bound, ...]
 
@@ -228,9 +227,8 @@ def read_table(
     wanted = config.columns or source_columns
     others = pick.all(wanted) if wanted else [c for c in declared.values() if not c.generated]
     columns = (account, *(c for c in others if c != account))
-    _check_key(pick.where, key, account, columns)
-    if set(key) != set(primary):
-        _check_unique(database, name, key)
+    check_key(pick.where, key, account, columns)
+    check_unique(database, name, key, is_primary=set(key) == set(primary))
     schema = Schema(
         tuple(Column(c.name, kind_of(c.type), not c.not_null) for c in columns),
         tuple(columns.index(c) for c in key),
@@ -294,23 +292,6 @@ _KINDS = (
 _TYPED = (ColumnKind.INTEGER, ColumnKind.BOOLEAN)
 
 
-def quoted(name: str) -> str:
-    """An identifier in SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def text(value: bytes) -> str:
-    """A name that sqlite3 gave as bytes."""
-    return value.decode("utf-8", "surrogateescape")
-
-
-def bindable(value: str | None) -> Bound:
-    """A text as sqlite3 takes it, whatever bytes it stands for; place it as CAST(? AS TEXT)."""
-    if value is None or value.isascii():
-        return value
-    return value.encode("utf-8", "surrogateescape")
-
-
 def _declared(database: Database, name: str) -> dict[str, TableColumn]:
     rows = database.rows(
         'SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?)', (name,)
@@ -320,41 +301,6 @@ def _declared(database: Database, name: str) -> dict[str, TableColumn]:
         for n, kind, not_null, pk, hidden in rows
     ]
     return {column.name: column for column in columns}
-
-
-def _check_key(
-    where: str,
-    key: Sequence[TableColumn],
-    account: TableColumn,
-    columns: Sequence[TableColumn],
-) -> None:
-    if account not in key:
-        raise TargetUnusable(
-            f"the account {account.name} is no part of the key of {where}",
-            hint="name a key that begins with the account, and create a unique index on it",
-        )
-    unlisted = [column.name for column in key if column not in columns]
-    if unlisted:
-        raise TargetUnusable(
-            f"{', '.join(unlisted)} is part of the key of {where} and not among the columns",
-            hint="add it to the columns of source and target",
-        )
-
-
-def _check_unique(database: Database, name: str, key: Sequence[TableColumn]) -> None:
-    names = {column.name for column in key}
-    for index, *_ in database.rows(
-        'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial', (name,)
-    ):
-        of = database.rows("SELECT name FROM pragma_index_info(?)", (text(index),))
-        if all(n is not None for (n,) in of) and {text(n) for (n,) in of} == names:
-            return
-    listed = ", ".join(quoted(column.name) for column in key)
-    raise TargetUnusable(
-        f"table {name} in {database.path} has no unique index on exactly its key"
-        f" ({', '.join(column.name for column in key)})",
-        hint=f"CREATE UNIQUE INDEX {quoted(name + '_key')} ON {quoted(name)} ({listed});",
-    )
 
 
 def _check_scope(database: Database, table: Table) -> None:

@@ -179,7 +179,7 @@ def test_what_a_csv_writer_writes_is_read_back(
 ) -> None:
     if quoting == csv.QUOTE_MINIMAL:  # Python 3.11 writes a lone carriage return unquoted
         rows = [(a.replace("\r", ""), b.replace("\r", ""), c.replace("\r", "")) for a, b, c in rows]
-    rows.sort(key=lambda row: row[0])
+    rows = sorted((row for row in rows if row[0]), key=lambda row: row[0])
     text = io.StringIO(newline="")
     writer = csv.writer(text, quoting=quoting, lineterminator=end)
     writer.writerows([("account_id", "entitlement", "level"), *rows])
@@ -251,11 +251,17 @@ def _fingerprint(source: Any, schema: Schema = SCHEMA) -> str:
         return str(reading.fingerprint)
 
 
-def test_a_dated_file_has_a_fingerprint_and_a_live_one_has_none(files: Files) -> None:
+def test_live_files_have_fingerprints_too(files: Files) -> None:
     live, dated = files.source(HEADER), files.source(HEADER, "{date}.csv")
-    assert (live.dated, _fingerprint(live)) == (False, "")
-    assert dated.dated
-    assert _fingerprint(dated)
+    assert (live.dated, dated.dated) == (False, True)
+    first = _fingerprint(live)
+    assert first == _fingerprint(files.source(HEADER))
+    assert first != _fingerprint(files.source(HEADER + b"a,x,1\n"))
+
+
+def test_an_empty_account_is_nobodys(files: Files) -> None:
+    with pytest.raises(SourceUnusable, match=r"line 2: account_id is empty"):
+        files.rows(HEADER + b",x,1\na,x,1\n")
 
 
 def test_an_edit_of_the_same_size_is_noticed_and_a_copy_is_not(files: Files) -> None:

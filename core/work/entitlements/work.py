@@ -70,7 +70,7 @@ class EntitlementsWork:
 
     def steps(self, order: WorkOrder) -> Iterator[Step]:
         """See `ports.Work`. Raises `OldOverNew` for a dated interval that comes too late."""
-        self._refuse_old_over_new(order.interval)
+        self._refuse_old_over_new(order)
         schema = self._target.schema()
         self._reading = self._source.open(order.interval, schema)
         planner = Planner(order, self._config, self._reading, self._target, schema)
@@ -165,7 +165,12 @@ class EntitlementsWork:
 
     def complete(self, order: WorkOrder, proof: Proof) -> Sequence[Write]:
         """See `ports.Work`. The planned changes are in the target's log now."""
-        self._target.complete(order.fence, proof)
+        try:
+            self._target.complete(order.fence, proof)
+        except OldOverNew:
+            if self._source.dated:
+                raise
+            # A live source told the truth of now, whatever interval asked for it.
         assert self._plan is not None, "steps come first"
         plan = self._plan
         job = self._job.name
@@ -206,11 +211,13 @@ class EntitlementsWork:
 
     # --- parts
 
-    def _refuse_old_over_new(self, interval: Interval) -> None:
+    def _refuse_old_over_new(self, order: WorkOrder) -> None:
+        """A floor later than now was named by a clock that was ahead, and stands for nothing."""
         newest = self._floor.newest if self._floor is not None else None
         if not self._source.dated or newest is None:
             return
-        if newest.scheduled_at > interval.scheduled_at:
+        interval = order.interval
+        if interval.scheduled_at < newest.scheduled_at <= order.now():
             raise OldOverNew(
                 f"{interval.job} {interval.id} is older than {newest.interval}, which the target"
                 " has completed: it would undo newer truth",

@@ -1,0 +1,358 @@
+"""What a trigger does: decide, take the lease, decide again, work, decide again, release.
+
+There is no daemon and no next-run pointer. A knock that finds nothing to do writes nothing
+and takes no lease. One that finds the lease busy leaves a note in the same step, so that
+the holder looks again before it lets go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .. import planning
+from ..assignment import Assignment
+from ..config import TTL_ONE_HOST
+from ..engine import Engine
+from ..errors import (
+    LeaseBusy,
+    OverlapIsNewer,
+    ReconcileError,
+    StoreBusy,
+    StoreUnreachable,
+    TargetLocked,
+)
+from ..events import DryRun, IntervalReport, RunReport
+from ..fencing import end_blocker
+from ..leasing import LeaseKeeper, Terms
+from ..model import ABSENT, Append, Kind, LeaseKey, Outcome, Put, State, Trigger, instant_key
+from ..records import IntervalRecord
+from .history import completed, times
+from .look import (
+    Look,
+    due_again,
+    interval_at,
+    look,
+    new_record,
+    read_interval,
+    waiting_report,
+)
+from .recovery import disagreement, taken_back
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    from ..config import Job
+    from ..model import Actor, FenceRow, JsonObject, Lease, StoreFacts, Write
+    from ..planning import Due
+    from ..ports import Store, Work
+    from .application import Application
+
+PREVIEW = 4
+"""So many changes does a dry run show."""
+
+UNSETTLED = 100
+"""So many records are read at each knock before it is written down that they are settled."""
+
+GOING_ON = (Outcome.COMPLETED, Outcome.NEEDS_APPROVAL, Outcome.FAILED, Outcome.INCOMPLETE)
+"""Outcomes of one interval after which a trigger may take another."""
+
+
+@dataclass(slots=True)
+class Visit:
+    """One trigger's stay at one job. With `only`, just those instants are worked."""
+
+    app: Application
+    job: Job
+    store: Store
+    facts: StoreFacts
+    trigger: Trigger
+    actor: Actor | None = None
+    dry_run: bool = False
+    max_runtime: timedelta | None = None
+    only: Sequence[datetime] | None = None
+    _preview: DryRun | None = None
+
+    def run(self) -> RunReport:
+        """Decide, and where there is something to do, do it under the lease."""
+        clock = self.app.runtime.clock
+        until = None
+        if self.max_runtime is not None:
+            until = clock.boot() + self.max_runtime.total_seconds()
+        seen = look(self.store, self.job, self.facts.now)
+        due = self._due(seen, set())
+        self.app.runtime.reached("due_computed")
+        if not (due or ((seen.decision.skips or seen.changed) and not self.dry_run)):
+            return self._report(seen, [])
+        keeper = LeaseKeeper(
+            self.store,
+            self.app.open_store,
+            self.app.runtime,
+            LeaseKey(self.job.name),
+            self.terms(),
+        )
+        try:
+            try:
+                keeper.acquire(due[0].interval.key if due else "", overlap=bool(due))
+            except LeaseBusy as busy:
+                return self._busy(busy.lease, due[0] if due else None)
+            self.app.runtime.reached("lease_acquired")
+            if not self.dry_run:
+                self._recover(keeper, seen)
+            return self._work_through(keeper, until)
+        finally:
+            keeper.abandon()
+
+    def terms(self) -> Terms:
+        """How the job wants its lease kept on this store."""
+        lease = self.job.lease
+        ttl = lease.ttl or self.facts.default_ttl or TTL_ONE_HOST
+        return Terms(ttl, lease.progress_deadline, lease.detect_dead)
+
+    def _due(self, seen: Look, tried: set[str]) -> list[Due]:
+        """What this trigger may take, in order of work."""
+        if self.only is None:
+            again = [
+                planning.Due(w.interval, w.record, w.version)
+                for w in seen.decision.waiting
+                if w.interval.key not in tried
+                and (self.dry_run or due_again(self.app, self.job, w))
+            ]
+            due = [*again, *seen.decision.due]
+            if due or tried:
+                return due
+            if self.job.schedule is None:
+                return [] if seen.decision.waiting else [self._on_demand(seen)]
+            return self._preview_of_newest(seen) if self.dry_run else []
+        due = []
+        for instant in self.only:
+            if instant_key(instant) in tried:
+                continue
+            record, version = read_interval(self.store, self.job.name, instant)
+            void = record is not None and seen.is_void(record)
+            if record is not None and record.state.is_final and not (void or self.dry_run):
+                continue
+            if void:
+                record = None
+            if record is not None:
+                interval = record.interval(self.job.name)
+            else:
+                interval = interval_at(seen, self.job.name, instant)
+            due.append(planning.Due(interval, record, version))
+        return due
+
+    def _on_demand(self, seen: Look) -> Due:
+        """A job without a schedule is asked for by name, and works an interval of now."""
+        now = seen.now.replace(microsecond=0)
+        return planning.Due(interval_at(seen, self.job.name, now))
+
+    def _preview_of_newest(self, seen: Look) -> list[Due]:
+        """A dry run with nothing due still shows what the newest interval would change."""
+        instant = seen.schedule.latest_until(seen.now) if seen.schedule else None
+        if instant is None or seen.schedule is None:
+            return []
+        record, version = read_interval(self.store, self.job.name, instant)
+        return [planning.Due(interval_at(seen, self.job.name, instant), record, version)]
+
+    # --- under the lease
+
+    def _recover(self, keeper: LeaseKeeper, seen: Look) -> None:
+        """See whether store, target or clock went back, before anything is decided from either."""
+        back = list(taken_back(self.job, seen))
+        if back:
+            keeper.commit(back)
+        work = self.app.build_work(self.job)
+        try:
+            if not work.fenced:
+                return
+            row = self._floor(work, keeper)
+        except TargetLocked:
+            # Somebody else's lock says nothing of who is newer, and may be gone in a moment.
+            keeper.release(None)
+            raise
+        except ReconcileError:
+            return  # working the interval meets the same fault, and reports it
+        finally:
+            work.close()
+        newest = row.newest if row is not None else None
+        writes = disagreement(self.store, self.job, seen, newest)
+        if writes:
+            keeper.commit(writes)
+            self.app.runtime.reached("recovered")
+
+    def _floor(self, work: Work, keeper: LeaseKeeper) -> FenceRow | None:
+        """The target's fence row, even where an expired holder was stopped in a commit, which
+        keeps readers away."""
+        try:
+            return work.floor(LeaseKey(self.job.name))
+        except TargetLocked:
+            if not end_blocker(keeper, self.store, self.app.runtime):
+                raise
+        return work.floor(LeaseKey(self.job.name))
+
+    def _work_through(self, keeper: LeaseKeeper, until: float | None) -> RunReport:
+        tried: set[str] = set()
+        reports: list[IntervalReport] = []
+        while True:
+            lease = self.store.lease(LeaseKey(self.job.name))
+            overlaps = lease.overlaps if lease is not None else 0
+            # By the clock that the trigger saw which was turned away meanwhile.
+            seen = look(self.store, self.job, self.store.facts().now, tried)
+            due = self._due(seen, tried)
+            self.app.runtime.reached("decided")
+            if not self.dry_run:
+                self._write_decisions(keeper, seen)
+            may_go_on = self._may_go_on(reports, until)
+            if due and may_go_on:
+                reports.append(self._work(keeper, due[0], until))
+                tried.add(due[0].interval.key)
+                if reports[-1].outcome in (Outcome.FENCED_OUT,) or not self._holds(reports[-1]):
+                    return self._report(seen, reports)
+                continue
+            try:
+                keeper.release(overlaps if may_go_on and self.only is None else None)
+            except OverlapIsNewer:
+                continue
+            except (StoreUnreachable, StoreBusy):
+                pass  # the work is done and recorded; the lease is found dead, or expires
+            self.app.runtime.reached("released")
+            return self._report(seen, reports, left=bool(due))
+
+    @staticmethod
+    def _holds(report: IntervalReport) -> bool:
+        """Whether the lease may still be used after an interval ended that way."""
+        return report.error is None or report.error.name not in ("lease_lapsed", "write_conflict")
+
+    def _may_go_on(self, reports: Sequence[IntervalReport], until: float | None) -> bool:
+        """Whether this trigger may take another interval. The first one is always begun, so
+        that a time budget, however small, gets a range further."""
+        if self.app.runtime.stop.reason is not None:
+            return False
+        if not reports:
+            return True
+        limit = 1 if self.dry_run else self.job.max_intervals
+        if reports[-1].outcome not in GOING_ON or (limit is not None and len(reports) >= limit):
+            return False
+        return until is None or self.app.runtime.clock.boot() < until
+
+    def _work(self, keeper: LeaseKeeper, due: Due, until: float | None) -> IntervalReport:
+        if keeper.lease.interval != due.interval.key:
+            keeper.regrant(due.interval.key)
+        work = self.app.build_work(self.job)
+        try:
+            task = Assignment(
+                job=self.job,
+                interval=due.interval,
+                record=new_record(due),
+                version=due.version,
+                trigger=self.trigger,
+                actor=self.actor,
+                dry_run=self.dry_run,
+                expected_ranges=self._last_ranges(),
+            )
+            engine = Engine(self.store, self.facts.id, keeper, self.app.runtime, work, task, until)
+            report = engine.work()
+            if self.dry_run:
+                self._preview = work.preview(self.store, due.interval, PREVIEW)
+        finally:
+            work.close()
+        if report.outcome in (Outcome.FAILED, Outcome.INCOMPLETE) and report.retry_at is None:
+            record, _ = read_interval(self.store, self.job.name, due.interval.scheduled_at)
+            if record is not None and not record.state.is_final:
+                report = replace(report, retry_at=planning.retry_at(self.job, record))
+        self.app.runtime.report(report)
+        return report
+
+    def _last_ranges(self) -> int | None:
+        last = completed(self.store, self.job.name, self.facts.now, limit=1)
+        return last[0].ranges_total if last else None
+
+    def _write_decisions(self, keeper: LeaseKeeper, seen: Look) -> None:
+        """Record what was decided besides the work: the job as first seen, and every skip.
+
+        What is asked for by hand is not subject to the policy, which is left to the next knock.
+        """
+        job = self.job.name
+        writes: list[Write] = []
+        by_hand = self.only is not None
+        for skip in () if by_hand else seen.decision.skips:
+            base = skip.record or IntervalRecord(
+                id=skip.interval.id, scheduled_at=skip.interval.scheduled_at
+            )
+            record = replace(
+                base,
+                state=State.SKIPPED,
+                reason=skip.reason,
+                span=skip.span,
+                until_at=skip.until.scheduled_at if skip.until else None,
+            )
+            key = skip.interval.key
+            expect = skip.version or ABSENT
+            writes.append(Put(Kind.INTERVAL, job, key, record.to_json(), expect, record.tag))
+            event: JsonObject = {"type": "skipped", "reason": skip.reason, "span": skip.span}
+            writes.append(Append(Kind.EVENT, job, key, event))
+        if seen.changed or writes or (seen.unsettled > UNSETTLED and not by_hand):
+            settled = seen.job.settled_at if by_hand else seen.decision.settled
+            record_of_job = replace(seen.job, settled_at=settled)
+            expect = seen.version or ABSENT
+            writes.append(Put(Kind.JOB, job, "", record_of_job.to_json(), expect))
+            keeper.commit(writes)
+
+    # --- what to say
+
+    def _busy(self, lease: Lease, due: Due | None) -> RunReport:
+        found = self.store.get(Kind.INTERVAL, self.job.name, lease.interval)
+        record = IntervalRecord.from_json(found.value) if found is not None else None
+        waits = due is not None and due.interval.key != lease.interval
+        now = self.facts.now
+        took = times(completed(self.store, self.job.name, self.facts.now))
+        return RunReport(
+            job=self.job.name,
+            outcome=Outcome.BUSY,
+            at=now,
+            lease=lease,
+            lease_interval=record.id if record is not None else None,
+            lease_ranges=(record.ranges_done, record.ranges_total) if record is not None else None,
+            waiting=due.interval.id if due is not None and waits else None,
+            waiting_seconds=(
+                (now - due.interval.scheduled_at).total_seconds() if due is not None else 0.0
+            ),
+            usual_seconds=took.usual,
+            slowest_seconds=took.slowest,
+        )
+
+    def _report(
+        self, seen: Look, reports: Sequence[IntervalReport], *, left: bool = False
+    ) -> RunReport:
+        """All that was worked, all that waits, and what decides the outcome: the oldest
+        interval that did not complete. `left`: something due was not begun."""
+        tried = {instant_key(r.scheduled_at) for r in reports}
+        waiting = [
+            waiting_report(self.job, w, seen.now)
+            for w in seen.decision.waiting
+            if self.only is None and w.interval.key not in tried
+        ]
+        every = [*reports, *waiting]
+        short = [r for r in every if r.outcome is not Outcome.COMPLETED]
+        if left and not reports and self.app.runtime.stop.reason is not None:
+            outcome = Outcome.INTERRUPTED
+        elif short:
+            outcome = min(short, key=lambda r: r.scheduled_at).outcome
+        else:
+            outcome = Outcome.COMPLETED if every else Outcome.NOTHING_DUE
+        last = next(iter(completed(self.store, self.job.name, self.facts.now, limit=1)), None)
+        following = seen.decision.next_due
+        return RunReport(
+            job=self.job.name,
+            outcome=outcome,
+            at=seen.now,
+            intervals=every,
+            next_due=following.scheduled_at if following else None,
+            next_interval=following.id if following else None,
+            last_interval=last.id if last else None,
+            last_completed_at=last.completed_at if last else None,
+            new=last is None and not every,
+            dry_run=self._preview,
+            guard=next((r.guard for r in every if r.guard is not None), None),
+        )
