@@ -21,8 +21,8 @@ call() {
 
 if [ ! -e demo/reconcile.toml ]; then
   demo/.venv/bin/reconcile -q -c demo/reconcile.toml init --demo
-  echo "In demo: reconcile.toml (one nightly job), export.csv (what accounts should have) and"
-  echo "app.db (what they have). What a run would change, then the run, then how things stand:"
+  echo "In demo: reconcile.toml (one nightly job), export.csv (what 2,400 accounts should have)"
+  echo "and app.db (what they have). What a run would change, then the run, then how it stands:"
   echo
   call run entitlements --dry-run
 fi

@@ -1,13 +1,14 @@
-"""The form of one line: what a run leaves in a file or a journal, for `grep` and for people."""
+"""The form of one line: what a run leaves in a file or a journal, for `grep` and for people.
+
+What is wrong is worded by modules that a knock with nothing due does not wait for.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ...core.model import Outcome
-from . import faults, words
-from .faults import because, one_line
-from .guards import GUARDS, approve_command, guard_limit, losing
+from . import words
 
 if TYPE_CHECKING:
     from ...core.events import IntervalReport, RunReport, Started
@@ -36,6 +37,8 @@ def interval(report: IntervalReport, style: Style, *, dry_run: bool = False) -> 
     about = f"{report.job} {report.interval}{rerun}"
     says = _SAYS.get(report.outcome)
     if says is None or dry_run:
+        from . import faults
+
         return f"{about} {faults.line(faults.fault(report, style, dry_run=dry_run), style)}"
     return f"{about} {says(report, style)}"
 
@@ -53,6 +56,8 @@ def _completed(report: IntervalReport, style: Style) -> str:
 
 
 def _needs_approval(report: IntervalReport, style: Style) -> str:
+    from .guards import GUARDS, approve_command, guard_limit, losing
+
     guard = report.guard
     if guard is None:
         return "needs approval: a guard waits for somebody"
@@ -113,6 +118,8 @@ def run(report: RunReport, style: Style) -> str:
     if report.outcome is Outcome.NOTHING_DUE:
         due = "" if report.next_due is None else f", next {words.minute(report.next_due)}"
         return f"{report.job} {word}{due}"
+    from .faults import because, one_line
+
     until = ""
     if report.retry_at is not None:
         until = f" until {words.moment(report.retry_at, report.at)}"

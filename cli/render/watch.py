@@ -215,7 +215,7 @@ class Terminal(_Watcher):
             told = outcomes.started(report, self._style)
             self.say(told.text(self._style) if told else "")
         elif isinstance(report, Stopping):
-            again = " (Ctrl-C again: stop at once)" if self._env.stop.reason == "SIGINT" else ""
+            again = " (Ctrl-C again: now)" if self._env.stop.reason == "SIGINT" else ""
             self.say(f"{report.job} {report.interval}  {stopping(report)}{again}\n")
 
     def say(self, text: str) -> None:

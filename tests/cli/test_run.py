@@ -565,8 +565,8 @@ def test_a_first_ctrl_c_is_answered(terminal: Cli) -> None:
     shown = terminal("run", "entitlements")
     assert shown.code == 130
     assert shown.words.startswith(
-        "entitlements 2026-11-29  stopping after range 18 (Ctrl-C again: stop at once)\n"
-        "entitlements 2026-11-29  stopping after planning range 18 (Ctrl-C again: stop at once)\n"
+        "entitlements 2026-11-29  stopping after range 18 (Ctrl-C again: now)\n"
+        "entitlements 2026-11-29  stopping after planning range 18 (Ctrl-C again: now)\n"
     )
 
 

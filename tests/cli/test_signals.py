@@ -166,7 +166,7 @@ def test_a_ctrl_c_on_a_real_terminal_is_answered_before_the_run_ends(
     demo: Path, step: str, answer: str, end: str
 ) -> None:
     text = on_a_terminal(demo, sys.executable, str(STEPPER), f"{step}:1:SIGINT")[1]
-    _, answered, rest = text.partition(f"  stopping after {answer} (Ctrl-C again: stop at once)\n")
+    _, answered, rest = text.partition(f"  stopping after {answer} (Ctrl-C again: now)\n")
     assert answered
     assert end in rest
     assert text.count("stopping after") == 1
