@@ -186,7 +186,9 @@ class Promises:
             taken_back = record.reason == "recovered" or record.state is State.PENDING
             assert record.rerun == was.rerun + 1 or taken_back, "promise 5: a final state was left"
         if record.approval and (was is None or was.approval != record.approval):
+            # Who approves is shown what was applied already, too.
             self.store.approved[record.id] = self._waiting_changes(record)
+            self.store.revoked[write.key, record.rerun] = 0
         if record.reason == "attempts":
             assert self.cuts >= 5, "promise 5: given up, and only surroundings were at fault"
         if record.state is not State.COMPLETED:
