@@ -22,4 +22,4 @@ if [ "$(cat .venv/made-for 2>/dev/null)" != "$wanted" ]; then
   echo "$wanted" >.venv/made-for
 fi
 
-exec .venv/bin/python -m pytest -n auto "$@"
+exec .venv/bin/python -m pytest -n auto -rs "$@"
