@@ -43,8 +43,9 @@ def _taken_over(value: JsonObject) -> str:
     gone, for_ = "was killed", ""
     silent = value.get("silent")
     if not value.get("dead"):
-        gone = "silent"
-        for_ = f" for {words.age(silent)}" if isinstance(silent, (int, float)) else ""
+        gone = "went silent"
+        if isinstance(silent, (int, float)):
+            gone, for_ = "silent", f" for {words.age(silent)}"
     after = ""
     if value.get("after_range"):
         after = f" after {_planning(value)}range {value['after_range']}"

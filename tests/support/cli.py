@@ -80,6 +80,7 @@ class Cli:
     typed: str = ""
     program: str = "reconcile"
     requests: list[Any] = field(default_factory=list)
+    calls: int = 0
 
     def configure(self, text: str = CONFIG) -> Path:
         path = self.folder / "reconcile.toml"
@@ -89,6 +90,7 @@ class Cli:
     def __call__(self, *argv: str) -> Shown:
         out, err = Stream(self.encoding), Stream(self.encoding)
         self.requests.clear()
+        self.calls += 1
         env = Environment(
             stdin=io.StringIO(self.typed),
             stdout=out,
@@ -96,7 +98,7 @@ class Cli:
             environ=self.environ,
             cwd=self.folder,
             clock=self.clock,
-            entropy=Counting("token"),
+            entropy=Counting(f"token-{self.calls}"),
             host=FakeHost(holder("a")),
             stop=self.stop,
             login="svc-rec",
