@@ -58,7 +58,7 @@ def status(
         interval,
         limit=limit,
         since=duration_of(since, "--since"),
-        state=state,
+        state=None if state is None else state.replace("_", " ").replace("-", " "),
     )
     if call.options.json:
         from ..render.objects import line

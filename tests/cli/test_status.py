@@ -427,6 +427,20 @@ def test_what_is_asked_for_is_what_the_command_line_says(cli: Cli) -> None:
     assert request[-1]["state"] == "failed"
 
 
+@pytest.mark.parametrize("state", ["needs approval", "needs_approval", "needs-approval"])
+def test_a_state_of_two_words_needs_no_quotes(cli: Cli, state: str) -> None:
+    cli.status_answers(ONE)
+    (request,) = cli("status", "entitlements", "--state", state).requests
+    assert request[-1]["state"] == "needs approval"
+
+
+def test_a_state_that_is_none_is_refused(cli: Cli) -> None:
+    cli.configure()
+    shown = cli("status", "entitlements", "--state", "complete")
+    assert shown.code == 2
+    assert "'complete' is no state of an interval" in shown.words
+
+
 @pytest.mark.parametrize("option", [("-n", "3"), ("--since", "3d"), ("--state", "failed")])
 def test_choosing_among_intervals_needs_a_job(cli: Cli, option: tuple[str, str]) -> None:
     shown = cli("status", *option)
