@@ -7,9 +7,10 @@ again; an account that keeps changing is left alone after `TRIES` comparisons. A
 marker stands was committed by a run that did not live to tell the store; it is not applied
 again.
 
-A plan may have waited, for an approval or longer than `plan_age`. So at its end every range that this run has not committed itself is read once more, those that were
-found equal too; what does not hold any more is compared, judged and committed again, under
-numbers above those of the plan, which have markers of their own.
+A plan may have waited, for an approval or longer than `plan_age`. So at its end every range
+that this run has not committed itself is read once more, those that were found equal too;
+what does not hold any more is compared, judged and committed again, under numbers above
+those of the plan, which have markers of their own.
 """
 
 from __future__ import annotations
