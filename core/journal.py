@@ -275,8 +275,10 @@ class Journal:
             return replace(self.report(outcome), error=error)
         self._keeper.progressed()
         now = self._keeper.now()
-        known = (self.record.failure or {}).get("text") == str(error)
-        attempts = self.record.attempts + (not isinstance(error, NO_ATTEMPT))
+        known = (self._task.record.failure or {}).get("text") == str(error)
+        # Checkpoints that are thrown away were no progress.
+        before = self._task.record if forget_cursor else self.record
+        attempts = before.attempts + (not isinstance(error, NO_ATTEMPT))
         record = replace(
             self.record,
             attempts=attempts,
@@ -290,7 +292,7 @@ class Journal:
         if forget_cursor:
             record = replace(record, cursor=None)
         events = [self._ended(ending, str(error))]
-        if attempts >= self._job.max_attempts:
+        if attempts >= self._job.max_attempts and outcome is not Outcome.INCOMPLETE:
             record = given_up(record, "attempts")
             events.append(self._event("failed", reason="attempts", text=str(error)))
         self._close(record, ending, now, str(error), events)

@@ -26,7 +26,9 @@ from reconcile.core.model import (
     Put,
     State,
     Trigger,
+    Unproved,
 )
+from reconcile.core.ports import Step
 from reconcile.core.records import IntervalRecord, RunRecord
 from reconcile.stores.memory import MemoryServer
 
@@ -140,3 +142,25 @@ def test_the_last_attempt_ends_the_interval_and_a_rerun_falls_back_to_what_it_wa
     assert desk.interval().state is State.COMPLETED
     assert desk.interval().rerun == 0
     assert desk.interval().checksum == Checksum(5, 5)
+
+
+def test_an_interval_with_quarantined_accounts_is_tried_ever_more_rarely_and_never_given_up(
+    desk: Desk,
+) -> None:
+    for attempt in range(1, 5):
+        desk.journal.open_run()
+        desk.journal.save(Step({"phase": "planning"}, (), {}))
+        report = desk.journal.unproved(Unproved("1 account is in quarantine", {"a": "why"}))
+        assert report.attempt == attempt
+        assert report.known_before == (attempt > 1)
+        assert desk.interval().state is State.UNFINISHED
+        desk.journal._task = replace(desk.journal._task, record=desk.interval())
+
+
+def test_a_mismatch_that_comes_again_and_again_is_given_up(desk: Desk) -> None:
+    for _ in range(2):
+        desk.journal.open_run()
+        desk.journal.save(Step({"phase": "planning"}, (), {}))
+        desk.journal.unproved(Unproved("range 3 holds something else"))
+        desk.journal._task = replace(desk.journal._task, record=desk.interval())
+    assert (desk.interval().state, desk.interval().reason) == (State.FAILED, "attempts")
