@@ -65,7 +65,7 @@ def _guard(value: JsonObject) -> str:
     share = ""
     if isinstance(revoke, int) and isinstance(base, int) and base:
         share = f": {revoke:,} of {base:,} rows ({words.percent(revoke, base)})"
-    return f"guard {value.get('guard')}{share}; plan {value.get('hash')}; nothing changed"
+    return f"guard {value.get('guard')}{share}; plan {value.get('hash')} waits for approval"
 
 
 def _approved(value: JsonObject) -> str:
@@ -78,7 +78,7 @@ def _reopened(value: JsonObject) -> str:
 
 def _completed(value: JsonObject) -> str:
     ranges, rows = _count(value.get("ranges"), "range"), _count(value.get("count"), "row")
-    return f"{ranges} committed, {rows} proved equal: completed"
+    return f"{ranges} and their sums agree, {rows} proved equal: completed"
 
 
 def _count(value: Json, noun: str) -> str:

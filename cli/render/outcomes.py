@@ -83,7 +83,8 @@ def _needs_approval(report: IntervalReport, style: Style) -> Told:
     told = Told(_about(report), "needs approval")
     guard = report.guard
     changed = sum(report.changes.values()) if report.changes else 0
-    nothing = "Nothing more was changed." if changed and not guard else "Nothing was changed."
+    before = f"Nothing more was changed, {words.count(changed, 'change')} before."
+    nothing = before if changed else "Nothing was changed."
     if guard is None:
         told.rest = f": a guard waits for somebody. {nothing}"
         look = f"{style.program} status {report.job} {report.interval}"

@@ -582,14 +582,15 @@ RUN  TRIGGER   GENERATION  WHERE         STARTED    TOOK  RANGES  END
 2> TIME       WHAT
 2> 02:30:00Z  due
 2> 02:30:04Z  run 1 started by schedule on db1, generation 7
-2> 02:30:52Z  guard max_revoke: 19,892 of 175,554 rows (11.3%); plan 4e1f9c2ab0d3;
-2>            nothing changed
+2> 02:30:52Z  guard max_revoke: 19,892 of 175,554 rows (11.3%); plan 4e1f9c2ab0d3
+2>            waits for approval
 2> 02:34:10Z  alice approved 4e1f9c2ab0d3: "cancelled plans, OPS-12"
 2> 02:40:01Z  run 2 silent for 1m after planning range 17; target fenced at 9, run
 2>            2 closed
 2> 02:40:01Z  run 3 started by schedule on db1 at range 18, generation 9
 2> 02:41:00Z  an attempt failed before its run began: app.db is locked
-2> 2026-11-30 02:30:00Z  69 ranges committed, 170,964 rows proved equal: completed
+2> 2026-11-30 02:30:00Z  69 ranges and their sums agree, 170,964 rows proved equal:
+2>            completed
 2> 2026-11-30 02:30:00Z  of_tomorrow what=ever
 2>
 2> 1 account was left as it is:
