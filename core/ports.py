@@ -112,7 +112,31 @@ class Runtime:
 # --- stores
 
 
-class Store(Protocol):
+class Reader(Protocol):
+    """The part of a store that work may read."""
+
+    def get(self, kind: Kind, job: str, key: str) -> Record | None:
+        """One record."""
+        ...
+
+    def scan(
+        self,
+        kind: Kind,
+        job: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        before: str = "",
+        tag: str = "",
+        limit: int = 1000,
+        newest_first: bool = False,
+    ) -> Sequence[Record]:
+        """Records in order of key: those that start with `prefix`, lie strictly between
+        `after` and `before` ("" is no bound) and have the tag ("" is any)."""
+        ...
+
+
+class Store(Reader, Protocol):
     """One connection to a store. All instants in it are the store's own.
 
     A fenced write names the exact generation and run id; check and write are one step, and
@@ -185,26 +209,6 @@ class Store(Protocol):
         """The newest grant, live or not."""
         ...
 
-    def get(self, kind: Kind, job: str, key: str) -> Record | None:
-        """One record."""
-        ...
-
-    def scan(
-        self,
-        kind: Kind,
-        job: str,
-        *,
-        prefix: str = "",
-        after: str = "",
-        before: str = "",
-        tag: str = "",
-        limit: int = 1000,
-        newest_first: bool = False,
-    ) -> Sequence[Record]:
-        """Records in order of key: those that start with `prefix`, lie strictly between
-        `after` and `before` ("" is no bound) and have the tag ("" is any)."""
-        ...
-
     def take(self, bucket: str, rate: Rate, n: int = 1) -> float:
         """Take n calls from a bucket; 0: go, else seconds to wait, and nothing was taken."""
         ...
@@ -216,29 +220,6 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Give the connection back. Releases no lease."""
-        ...
-
-
-class Reader(Protocol):
-    """The part of a store that work may read."""
-
-    def get(self, kind: Kind, job: str, key: str) -> Record | None:
-        """See `Store.get`."""
-        ...
-
-    def scan(
-        self,
-        kind: Kind,
-        job: str,
-        *,
-        prefix: str = "",
-        after: str = "",
-        before: str = "",
-        tag: str = "",
-        limit: int = 1000,
-        newest_first: bool = False,
-    ) -> Sequence[Record]:
-        """See `Store.scan`."""
         ...
 
 
