@@ -46,7 +46,13 @@ class Look:
 
     def is_void(self, record: IntervalRecord) -> bool:
         """Whether a record stands for nothing, as a skip that a clock ahead of now decided."""
-        return any(void.record.scheduled_at == record.scheduled_at for void in self.void)
+        return self.standing(record) is not record
+
+    def standing(self, record: IntervalRecord) -> IntervalRecord:
+        """The record, or where it is void the pending one that takes its place: what it has
+        had of runs and reruns is counted on."""
+        again = (v.record for v in self.void if v.record.scheduled_at == record.scheduled_at)
+        return next(again, record)
 
 
 class Void(NamedTuple):

@@ -130,11 +130,10 @@ class Visit:
             if instant_key(instant) in tried:
                 continue
             record, version = read_interval(self.store, self.job.name, instant)
-            void = record is not None and seen.is_void(record)
-            if record is not None and record.state.is_final and not (void or self.dry_run):
-                continue
-            if void:
-                record = None
+            if record is not None:
+                record = seen.standing(record)
+                if record.state.is_final and not self.dry_run:
+                    continue
             if record is not None:
                 interval = record.interval(self.job.name)
             else:

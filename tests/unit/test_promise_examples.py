@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.memory_target import MemoryTargetSide
 from support.settling import (
+    approve,
     each_due_interval_has_one_record,
     knock,
     knocked,
     records,
+    waiting,
     work_off,
 )
-from support.sides import MemoryStoreSide, Table
+from support.sides import JOB, MemoryStoreSide, Table
 from support.world import DAY, World
 
-from reconcile.core.model import Outcome, State
+from reconcile.core.model import Kind, Outcome, State
 
 Build = Callable[..., World]
 
@@ -95,10 +97,10 @@ def test_a_span_recovered_under_a_clock_that_was_ahead_leaves_no_night_a_second_
     build: Build,
 ) -> None:
     world = build(of("a"))
-    world.stepped = 2 * DAY
+    world.set_clock(2 * DAY)
     knocked(world)
     world.wipe_store()
-    world.stepped = 0.0
+    world.set_clock(0.0)
     for _ in range(4):
         knocked(world)
         each_due_interval_has_one_record(world)
@@ -125,6 +127,18 @@ def test_the_last_night_of_a_recovered_span_is_worked_again_under_a_record_of_it
         ("2026-11-30", 1, 1),
         ("2026-12-01", 1, 0),
     ]
+
+
+def test_an_interval_resumed_under_a_clock_put_back_counts_its_runs_on(build: Build) -> None:
+    world = build(of("a"), of(""), missed=1)
+    knocked(world)
+    resumed = approve(world, *waiting(world)[0])
+    resumed.go("lease_acquired")
+    world.set_clock(-3600.0)
+    resumed.go("end")
+    runs = world.store.peek().scan(Kind.RUN, JOB)
+    assert [run.key[-6:] for run in runs] == ["000001", "000001", "000002"]
+    assert {str(run.value["ending"]) for run in runs} == {"completed", "needs approval"}
 
 
 def test_a_run_whose_plan_went_with_the_store_is_fenced_out(build: Build) -> None:
