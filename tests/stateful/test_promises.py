@@ -171,7 +171,7 @@ class PromiseMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.0, 3600.0, -3600.0, 2 * DAY]))
     def somebody_sets_the_clock(self, seconds: float) -> None:
-        self.world.stepped = seconds
+        self.world.set_clock(seconds)
 
     @rule(night=st.integers(0, 2), holdings=TABLES)
     def a_night_is_exported_again(self, night: int, holdings: list[int]) -> None:
@@ -261,7 +261,7 @@ class PromiseMachine(RuleBasedStateMachine):
     def settle(self) -> None:
         """All faults stop, and what was promised for then holds."""
         world = self.world
-        world.stepped = 0.0
+        world.set_clock(0.0)
         for process in world.living():
             process.fault = process.cut = ""
             process.renewal_faults.clear()
@@ -271,12 +271,16 @@ class PromiseMachine(RuleBasedStateMachine):
         work_off(world)
         each_due_interval_has_one_record(world)
         rows = world.target.rows()
-        for process in world.living():
+        stopped = world.living()
+        for process in [process for process in stopped if process.keepers]:
             process.stopped = False
             process.go("end")
         while world.late:
             world.deliver(0)
         assert world.target.rows() == rows, "promise 2: one that was stopped, or late, wrote"
+        for process in stopped:  # those that had not even asked for the lease
+            process.stopped = False
+            process.go("end")
         newest = the_next_night(world)
         work_off(world)
         each_due_interval_has_one_record(world)

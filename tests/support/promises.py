@@ -58,6 +58,7 @@ class TargetStory:
     log: int = 0
     committed: set[tuple[str, int]] = field(default_factory=set)
     held: dict[tuple[str, KeySpan], Table] = field(default_factory=dict)
+    revoked: dict[tuple[str, int], int] = field(default_factory=dict)
     completed: tuple[str, int] | None = None
 
 
@@ -185,6 +186,10 @@ class Promises:
         if was is not None and was.state.is_final:
             taken_back = record.reason == "recovered" or record.state is State.PENDING
             assert record.rerun == was.rerun + 1 or taken_back, "promise 5: a final state was left"
+        if was is not None and record.state is State.PENDING:
+            # Worked under a clock that was ahead: it begins anew, and so does its allowance.
+            self.store.revoked.pop((write.key, record.rerun), None)
+            self.store.bases.pop((write.key, record.rerun), None)
         if record.approval and (was is None or was.approval != record.approval):
             # Who approves is shown what was applied already, too.
             self.store.approved[record.id] = self._waiting_changes(record)
@@ -306,7 +311,7 @@ class Promises:
             self._guard(part, logged)
 
     def _not_old(self, which: tuple[str, int]) -> None:
-        """What a clock completed that was ahead says nothing."""
+        """What was completed says nothing while the clock is set to before it."""
         newest = self.target.completed
         if newest is not None and not self.world.is_future(newest[0]):
             assert which >= newest, "promise 11: old over new"
@@ -337,10 +342,12 @@ class Promises:
             if after is None and not any(c.before == before and not c.after for c in approved)
         ]
         which = (self.world.key_of(part.interval), part.rerun)
-        total = self.store.revoked[which] = self.store.revoked.get(which, 0) + len(revokes)
+        for story in (self.store, self.target):
+            story.revoked[which] = story.revoked.get(which, 0) + len(revokes)
         base = self.store.bases.get(which)
         if revokes and base is not None:
             self.seen.add("revoked")
+            total = min(self.store.revoked[which], self.target.revoked[which])
             assert total <= max(MAX_REVOKE * base, MAX_REVOKE_MIN), "promise 13: the guard"
 
     def _target_complete(

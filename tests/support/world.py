@@ -86,7 +86,7 @@ class World:
         nights: list[Table],
     ) -> None:
         self.boot = self.begun + 60
-        self.stepped = 0.0
+        self.stepped = self.lowest = 0.0
         self.clock = WorldClock(self)
         self.job = job(range_size)
         self.lineage = 0
@@ -133,8 +133,14 @@ class World:
         self.target.write(key, level)
 
     def is_future(self, interval: str) -> bool:
-        """Whether an interval is not due yet, by the clock as it is set now."""
-        return datetime.fromisoformat(self.key_of(interval)) > self.clock.now()
+        """Whether an interval is not due yet, by the clock at its lowest."""
+        lowest = self.clock.now() + timedelta(seconds=self.lowest - self.stepped)
+        return datetime.fromisoformat(self.key_of(interval)) > lowest
+
+    def set_clock(self, stepped: float) -> None:
+        """Somebody sets the wall clock to so many seconds after the true time."""
+        self.stepped = stepped
+        self.lowest = min(self.lowest, stepped)
 
     def key_of(self, interval: str) -> str:
         return f"{interval}T02:30:00Z"
