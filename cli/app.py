@@ -23,6 +23,7 @@ COMMANDS = {
     "rerun": ("acts", "Work a finished interval again."),
     "skip": ("acts", "Give an interval up."),
     "stop": ("acts", "Ask the holder to stop, or fence it out."),
+    "changes": ("changes", "Show what was changed, or what a plan would change."),
     "init": ("init", "Write a configuration, or a ready demo."),
 }
 """Name of each command, its module in `commands` (which has a function of the name), and

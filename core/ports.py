@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Write,
     )
     from .records import GuardReport, IntervalRecord
+    from .rows import Change
 
 
 # --- this process and its host
@@ -252,6 +253,16 @@ class Work(Protocol):
     def complete(self, order: WorkOrder, proof: Proof) -> Sequence[Write]:
         """Record completion on the target's side, before the store's; what the store need
         not keep any longer."""
+        ...
+
+    def key(self) -> Sequence[int]:
+        """Positions of the key in the rows of changes."""
+        ...
+
+    def changes(
+        self, interval: str | None, account: str | None
+    ) -> Iterator[tuple[JsonObject, Change]]:
+        """The log of changes, oldest first. See `endpoints.Target.changes`."""
         ...
 
     def preview(self, records: Reader, interval: Interval, limit: int) -> DryRun | None:

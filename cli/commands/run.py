@@ -76,4 +76,5 @@ def _show_changes(call: Call, report: RunReport) -> None:
     env.data(sample_text(report.dry_run, data, table=env.stdout_is_terminal))
     left_out = sum(report.dry_run.changes.values()) - len(report.dry_run.sample)
     if left_out > 0:
-        env.words(f"  {words.dots} {left_out:,} more\n")
+        every = f"{words.program} changes {report.job} --planned"
+        env.words(f"  {words.dots} {left_out:,} more: {every}\n")

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.events import DryRun
+    from ...core.operations.changes import Found
     from ...core.rows import Change, Row
     from .words import Style
 
@@ -60,3 +61,31 @@ def _text(value: str | None) -> str:
     if value is None:
         return "NULL"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+
+
+def heading() -> str:
+    """The names of `change_line`'s cells for a logged change."""
+    return "\t".join(("TIME", "INTERVAL", "GENERATION", "WHAT", "KEY", "VALUES")) + "\n"
+
+
+def change_line(found: Found) -> str:
+    """One change as tab-separated cells: when, which interval, generation, what, key, values."""
+    cells = _cells(found.change, found.key)
+    facts = found.facts
+    logged = [str(facts.get(name)) for name in ("at", "interval", "generation")] if facts else []
+    return "\t".join((*logged, found.change.action.value, *cells)) + "\n"
+
+
+def change_object(found: Found) -> str:
+    """One change as one JSON object on a line."""
+    from .objects import line
+
+    change = found.change
+    return line(
+        {
+            **found.facts,
+            "action": change.action.value,
+            "before": change.before,
+            "after": change.after,
+        }
+    )

@@ -98,6 +98,8 @@ def _needs_approval(report: IntervalReport, style: Style) -> Told:
         rows = guard_facts(guard, style)
     told.facts(rows, style.width)
     told.details.append("")
+    look = f"{style.program} changes {report.job} {report.interval} --planned"
+    told.command("Look", look, style.width)
     approve = approve_command(report.job, report.interval, guard.hash, style)
     told.command("Approve", approve, style.width)
     told.command("Refuse", refuse_command(report.job, report.interval, style), style.width)

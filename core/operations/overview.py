@@ -244,7 +244,7 @@ def _problems(job: Job, waiting: Sequence[IntervalView], now: datetime) -> Itera
                 "!",
                 f"{name}: {_waiting(guard, share)} for somebody's approval",
                 (
-                    f"reconcile status {name}",
+                    f"reconcile changes {name} --planned",
                     f'reconcile resume {name} --approve {guard.hash} -m "why"',
                 ),
             )

@@ -319,6 +319,7 @@ entitlements 2026-11-29  needs approval: too many revokes. Nothing was changed.
   most      role::shared-lib 2,902, section/libs 2,781, devel::library 1,050
   source    exports/2026-11-29.csv: 170,964 rows, last time 175,554
 
+  Look: reconcile changes entitlements 2026-11-29 --planned
   Approve:
     reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"
   Refuse: reconcile skip entitlements 2026-11-29 -m "why"
@@ -333,6 +334,7 @@ entitlements 2026-11-29  needs approval: not the changes that were approved
   approved  81d09f33c2aa
   planned   15,302 grants, 19,892 revokes (11.3%), 7 updates, 4e1f9c2ab0d3
 
+  Look: reconcile changes entitlements 2026-11-29 --planned
   Approve:
     reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"
   Refuse: reconcile skip entitlements 2026-11-29 -m "why"
@@ -861,7 +863,7 @@ $ reconcile run entitlements --dry-run
   ~ acct-0031  seats    10 -> 50
   ~ acct-0032  a\\tb     NULL ->
 2> entitlements 2026-11-30  would grant 212, revoke 63, update 9; nothing written
-2>   … 280 more
+2>   … 280 more: reconcile changes entitlements --planned
 exit 0
 """
     )

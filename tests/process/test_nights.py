@@ -397,3 +397,44 @@ def test_the_share_of_revokes_is_one_of_the_target_and_not_of_the_source(tmp_pat
     scene.write_night(SECOND, grown)
     assert scene.run(*run_night(SECOND)).code == 4
     assert scene.rows() == small
+
+
+def test_what_waits_for_approval_can_be_looked_at_and_afterwards_in_the_log(
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, before = second_night()
+    after = cut_down(before, 0.8)
+    scene.write_night(SECOND, after)
+    hash_ = scene.run(*run_night(SECOND), "--json").json()["guard"]["hash"]
+    planned = scene.run("changes", "entitlements", SECOND, "--planned")
+    assert planned.code == 0, planned.err
+    gone = sorted(before.keys() - after.keys())
+    lines = [line.split("\t")[:3] for line in planned.out.splitlines()]
+    assert lines == [["revoke", account, name] for account, name in gone]
+    assert scene.run("changes", "entitlements", SECOND).out == ""
+    scene.run("resume", "entitlements", SECOND, "--approve", hash_, "-m", "OPS-12")
+    account = gone[0][0]
+    logged = scene.run("changes", "entitlements", "--account", account, "--json")
+    found = [json.loads(line) for line in logged.out.splitlines()]
+    assert {(one["interval"], one["action"]) for one in found} == {
+        (FIRST, "grant"),
+        (SECOND, "revoke"),
+    }
+
+
+def test_a_new_plan_leaves_nothing_of_the_one_before_in_the_store(
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, before = second_night()
+    scene.write_night(SECOND, cut_down(before, 0.8))
+    assert scene.run(*run_night(SECOND)).code == 4
+    scene.write_night(SECOND, cut_down(before, 0.7))
+    assert scene.run(*run_night(SECOND)).code == 4
+    for _ in range(2):
+        assert scene.run("run", "entitlements", "--dry-run").code == 4
+    plans = scene.ask(scene.store, "SELECT key, tag FROM record WHERE kind = 'plan'")
+    assert sorted(tag for _, tag in plans) == ["", "", "dry"]
+    of = {key for key, _ in plans}
+    for kind in ("range", "changes"):
+        keys = scene.ask(scene.store, f"SELECT key FROM record WHERE kind = '{kind}'")
+        assert {key.partition("/")[0] for (key,) in keys} <= of

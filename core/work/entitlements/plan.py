@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...events import Progress
-from ...model import Kind, Put
+from ...model import Delete, Kind, Put
 from ...ports import Step
 from ...records import PlanRecord, RangeRecord, range_key
 from ...rows import Action
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 PLANNING = "planning"
 APPLYING = "applying"
+DRY = "dry"
+"""Tag of a dry run's plan; a job keeps the newest."""
 
 
 @dataclass(slots=True)
@@ -83,13 +85,32 @@ class Planner:
             self.order.progressed()
             yield page
 
+    def _obsolete(self) -> list[Write]:
+        """What the first range of a new plan replaces: the interval's plan before it, or the
+        plan of the job's last dry run."""
+        job, records = self.order.interval.job, self.order.records
+        old = self.order.record.plan
+        if self.order.dry_run:
+            found = records.scan(Kind.PLAN, job, tag=DRY)
+        else:
+            stored = records.get(Kind.PLAN, job, old) if old is not None else None
+            found = [stored] if stored is not None else []
+        writes: list[Write] = []
+        for one in found:
+            for number in range(1, PlanRecord.from_json(one.value).ranges + 1):
+                key = range_key(one.key, number)
+                writes += [Delete(Kind.RANGE, job, key), Delete(Kind.CHANGES, job, key)]
+            writes.append(Delete(Kind.PLAN, job, one.key))
+        return writes
+
     def _step(
         self, plan: PlanRecord, found: RangeRecord, difference: Difference, part: SourceRange
     ) -> Step:
         job = self.order.interval.job
         key = range_key(plan.id, found.number)
-        writes: list[Write] = [
-            Put(Kind.PLAN, job, plan.id, plan.to_json(), tag="dry" if self.order.dry_run else ""),
+        writes: list[Write] = self._obsolete() if found.number == 1 else []
+        writes += [
+            Put(Kind.PLAN, job, plan.id, plan.to_json(), tag=DRY if self.order.dry_run else ""),
             Put(Kind.RANGE, job, key, found.to_json()),
         ]
         if difference.changes:

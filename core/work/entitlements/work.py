@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Write,
     )
     from ...ports import Reader, WorkOrder
+    from ...rows import Change
     from .judge import Trip
 
 
@@ -175,6 +176,16 @@ class EntitlementsWork:
         plan = self._plan
         job = self._job.name
         return [Delete(Kind.CHANGES, job, range_key(plan.id, n + 1)) for n in range(plan.ranges)]
+
+    def key(self) -> Sequence[int]:
+        """See `ports.Work`."""
+        return self._target.schema().key
+
+    def changes(
+        self, interval: str | None, account: str | None
+    ) -> Iterator[tuple[JsonObject, Change]]:
+        """See `ports.Work`."""
+        return self._target.changes(interval=interval, account=account)
 
     def preview(self, records: Reader, interval: Interval, limit: int) -> DryRun | None:
         """See `ports.Work`."""

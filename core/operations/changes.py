@@ -1,0 +1,103 @@
+"""`changes`: what was changed, from the target's own log, or what a plan would change."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import UsageError
+from ..model import Kind
+from ..records import IntervalRecord, PlanRecord, from_text
+from ..work.entitlements.judge import planned_changes
+from .look import find_instant, look, open_records, read_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from ..config import Job
+    from ..model import JsonObject
+    from ..ports import Store
+    from ..rows import Change
+    from .application import Application
+
+
+class ChangesRequest(NamedTuple):
+    """`reconcile changes`. `interval` is an id, `latest` or `oldest`; None: all, or with
+    `planned` the oldest that has a plan, else the last dry run's."""
+
+    job: str
+    interval: str | None = None
+    account: str | None = None
+    since: timedelta | None = None
+    planned: bool = False
+
+
+class Found(NamedTuple):
+    """One change. `facts` (interval, rerun, run, generation, at) are empty for a planned one;
+    `key` holds the positions of the key in its rows."""
+
+    facts: JsonObject
+    change: Change
+    key: Sequence[int]
+
+
+def changes(app: Application, request: ChangesRequest) -> Iterator[Found]:
+    """Logged changes oldest first, or planned ones in order of key; a page in memory.
+
+    Raises `UnknownJob`, `UsageError`, and errors of store and target.
+    """
+    job = app.job(request.job)
+    with closing(app.open_store()) as store:
+        now = store.facts().now
+        record = _record(store, job, request, now)
+        work = app.build_work(job)
+        try:
+            key = work.key()
+            if request.planned:
+                plan = _plan(store, job, record)
+                for change in planned_changes(store, job.name, plan):
+                    if request.account in (None, change.row[0]):
+                        yield Found({}, change, key)
+                return
+            interval = record.id if record is not None else None
+            edge = now - request.since if request.since is not None else None
+            for facts, change in work.changes(interval, request.account):
+                if edge is None or from_text(str(facts["at"])) >= edge:
+                    yield Found(facts, change, key)
+        finally:
+            work.close()
+
+
+def _record(
+    store: Store, job: Job, request: ChangesRequest, now: datetime
+) -> IntervalRecord | None:
+    if request.interval is None:
+        return None
+    seen = look(store, job, now)
+    record, _ = read_interval(
+        store, job.name, find_instant(store, seen, job.name, request.interval)
+    )
+    if record is None:
+        raise UsageError(
+            f"{job.name} {request.interval} was not begun: nothing was changed for it",
+            hint=f"see what there is: reconcile status {job.name}",
+        )
+    return record
+
+
+def _plan(store: Store, job: Job, record: IntervalRecord | None) -> str:
+    """The id of the plan meant."""
+    if record is not None:
+        plans = [record.plan] if record.plan is not None else []
+    else:
+        plans = [one.plan for one, _ in open_records(store, job.name) if one.plan is not None]
+        dry = store.scan(Kind.PLAN, job.name, tag="dry")
+        plans += [PlanRecord.from_json(found.value).id for found in dry]
+    if not plans:
+        raise UsageError(
+            f"{job.name} has no plan" + (f" for {record.id}" if record is not None else ""),
+            hint=f"make one: reconcile run {job.name} --dry-run",
+        )
+    return plans[0]
