@@ -56,7 +56,7 @@ class TargetStory:
 
     fence: Fence | None = None
     log: int = 0
-    committed: set[tuple[str, int]] = field(default_factory=set)
+    committed: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     held: dict[tuple[str, KeySpan], Table] = field(default_factory=dict)
     revoked: dict[tuple[str, int], int] = field(default_factory=dict)
     completed: tuple[str, int] | None = None
@@ -225,9 +225,8 @@ class Promises:
             )
             interval = before.get((Kind.INTERVAL, plan.interval))
             cursor = interval.value.get("cursor") if interval is not None else None
-            assert not (stands and cursor and "void" not in cursor), (
-                "promise 4: planned again from the start"
-            )
+            holds = cursor and "void" not in cursor and cursor.get("plan") in story.plans
+            assert not (stands and holds), "promise 4: planned again from the start"
         story.plans[plan.id] = plan
 
     def _range(self, plan: str, found: RangeRecord, process: Any) -> None:
@@ -292,7 +291,7 @@ class Promises:
             return
         assert self.world.boot < by, "promise 8: committed after the trust window"
         story.log += len(logged)
-        story.committed.add(key)
+        story.committed[key] = (part.interval, part.rerun)
         self.ever_committed.add((part.plan, part.span))
         self.writes.append(self.world.key_of(part.interval))
         held = story.held[part.plan, part.span] = inside(now, part.span)
@@ -358,6 +357,8 @@ class Promises:
         which = (proof.interval.id, proof.rerun)
         self._not_old(which)
         story.completed = which
+        # Markers of other intervals go; what they say is in the rows' before-images too.
+        story.committed = {key: of for key, of in story.committed.items() if of == which}
         plan = process.proving
         truth = self.world.truth(self.fingerprints[plan])
         assert str(proof.desired) == str(proof.observed) == recount(truth), "promise 6: the proof"
