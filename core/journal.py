@@ -315,7 +315,8 @@ class Journal:
             if not record.state.is_final:
                 record = replace(record, state=State.UNFINISHED)
         else:
-            run = closed(self._run, ending, now, detail)
+            took = self._runtime.clock.boot() - self._begun_boot
+            run = replace(closed(self._run, ending, now, detail), seconds=took)
             record = replace(record, seconds=record.seconds + (run.seconds or 0.0))
             batch.append(self._put_run(run))
         self._keeper.commit([*batch, self._put(record), *writes])

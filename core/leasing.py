@@ -72,7 +72,6 @@ What can go wrong, and what happens
 
 from __future__ import annotations
 
-from contextlib import suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -259,14 +258,23 @@ class LeaseKeeper:
     def release(self, overlaps_seen: int | None) -> None:
         """Give the lease back; renewal goes on until the store has said so.
 
-        Raises `OverlapIsNewer`: decide again, the lease is still ours.
+        Raises `OverlapIsNewer`: decide again, the lease is still ours; `FencedOut`: it was not
+        ours any more.
         """
         self._seq += 1
-        with suppress(FencedOut):  # an answer was lost, and somebody has the lease by now
-            self._insist(
-                lambda: self._store.release(self.fence, self._seq, overlaps_seen),
-                self.trusted_until(),
-            )
+        asked = 0
+
+        def ask() -> None:
+            nonlocal asked
+            asked += 1
+            self._store.release(self.fence, self._seq, overlaps_seen)
+
+        try:
+            self._insist(ask, self.trusted_until())
+        except FencedOut as error:
+            if asked == 1:
+                raise self.fenced_out(error) from error
+            # An answer was lost; it was released, and somebody has it by now.
         self.abandon()
 
     def abandon(self) -> None:
@@ -329,8 +337,10 @@ class LeaseKeeper:
                 return ask()
             except (StoreUnreachable, StoreBusy) as error:
                 left = until - self._runtime.clock.boot()
-                if left <= RETRY_FLOOR or (but is not None and isinstance(error, but)):
+                if but is not None and isinstance(error, but):
                     raise
+                if left <= RETRY_FLOOR:
+                    raise _unreachable(error) from error
                 self._runtime.clock.wait(max(RETRY_FLOOR, min(left / 2, 1.0)), self._gone)
 
     # --- the renewal thread
@@ -367,9 +377,13 @@ class LeaseKeeper:
 
     def _end(self, error: ReconcileError) -> None:
         """Make the working thread stop; end the process where it does not."""
-        if isinstance(error, StoreBusy):
-            error = StoreUnreachable(str(error), hint=error.hint)
+        error = _unreachable(error)
         self._trust.end(error)
         self.break_off()
         if not self._runtime.clock.wait(self._terms.margin / 2, self._gone):
             self._runtime.host.abort(error)
+
+
+def _unreachable(error: ReconcileError) -> ReconcileError:
+    """A lock that was not had for a whole window is no passing moment any more."""
+    return StoreUnreachable(str(error), hint=error.hint) if isinstance(error, StoreBusy) else error

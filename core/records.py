@@ -75,6 +75,7 @@ _ENUMS: dict[str, Any] = {"state": State, "trigger": Trigger, "ending": Ending}
 class JobRecord(_Record):
     """One per job. `horizon_at`: intervals before it are not decided about. `settled_at`:
     every scheduled instant from the horizon up to it has a record, so none is missing there.
+    `looked_at`: when the target's fence row was last compared with the records.
 
     `schedules` are the schedule versions as [effective-from, expression, zone], oldest
     first; `pause` is {until, actor, reason, at}.
@@ -84,6 +85,7 @@ class JobRecord(_Record):
     schedules: list[Any]
     pause: JsonObject | None = None
     settled_at: datetime | None = None
+    looked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

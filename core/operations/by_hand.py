@@ -58,6 +58,11 @@ def _resume_job(app: Application, store: Store, job: Job, request: ResumeRequest
         return visit.run() if visit.only else RunReport(job.name, Outcome.NOTHING_DUE, now)
     seen = look(store, job, now)
     instant = find_instant(store, seen, job.name, request.interval)
+    if instant > now:
+        raise UsageError(
+            f"{job.name} {request.interval} lies in the future",
+            hint=f"see what there is: reconcile status {job.name}",
+        )
     refusal = _prepare(app, store, job, instant, request, visit.actor)
     if refusal is not None:
         return refusal

@@ -178,7 +178,8 @@ def interval_at(seen: Look, job: str, instant: datetime) -> Interval:
 def find_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
     """The instant that a user's INTERVAL means. `UsageError` where there is none."""
     if text == "latest":
-        newest = store.scan(Kind.INTERVAL, job, limit=1, newest_first=True)
+        edge = instant_key(seen.now + timedelta(seconds=1))
+        newest = store.scan(Kind.INTERVAL, job, before=edge, limit=1, newest_first=True)
         scheduled = seen.schedule.latest_until(seen.now) if seen.schedule else None
         known = [IntervalRecord.from_json(r.value).scheduled_at for r in newest]
         if scheduled is not None:
@@ -186,7 +187,11 @@ def find_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
         if known:
             return max(known)
     elif text == "oldest":
-        instants = [record.scheduled_at for record, _ in open_records(store, job)][:1]
+        instants = [
+            record.scheduled_at
+            for record, _ in open_records(store, job)
+            if record.scheduled_at <= seen.now
+        ][:1]
         instants += [due.interval.scheduled_at for due in seen.decision.due]
         if instants:
             return min(instants)

@@ -154,6 +154,8 @@ def _recent(
     ]
     edge = instant_key(seen.now - since) if since is not None else ""
     for record in newest(store, job.name, after=edge):
+        if record.state is State.PENDING and record.scheduled_at > seen.now:
+            continue  # a clock ahead of now had begun it, and it is nobody's yet
         if len(views) >= limit + OLDER:
             break
         views.append(_view(job, seen, record, lease))

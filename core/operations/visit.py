@@ -8,6 +8,7 @@ the holder looks again before it lets go.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from .. import planning
@@ -41,7 +42,7 @@ from .recovery import disagreement, taken_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from ..config import Job
     from ..model import Actor, FenceRow, JsonObject, Lease, StoreFacts, Write
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from ..ports import Store, Work
     from .application import Application
 
+LOOK_EVERY = timedelta(hours=1)
+"""How often a trigger with nothing due looks whether the target is as it was left."""
 PREVIEW = 4
 """So many changes does a dry run show."""
 
@@ -73,6 +76,7 @@ class Visit:
     max_runtime: timedelta | None = None
     only: Sequence[datetime] | None = None
     _preview: DryRun | None = None
+    _looked: bool = False
 
     def run(self) -> RunReport:
         """Decide, and where there is something to do, do it under the lease."""
@@ -83,7 +87,8 @@ class Visit:
         seen = look(self.store, self.job, self.facts.now)
         due = self._due(seen, set())
         self.app.runtime.reached("due_computed")
-        if not (due or ((seen.decision.skips or seen.changed) and not self.dry_run)):
+        to_write = seen.decision.skips or seen.changed or self._is_stale(seen)
+        if not (due or (to_write and not self.dry_run)):
             return self._report(seen, [])
         keeper = LeaseKeeper(
             self.store,
@@ -96,10 +101,12 @@ class Visit:
             try:
                 keeper.acquire(due[0].interval.key if due else "", overlap=bool(due))
             except LeaseBusy as busy:
-                return self._busy(busy.lease, due[0] if due else None)
+                if not due:
+                    return self._report(seen, [])
+                return self._busy(busy.lease, due[0])
             self.app.runtime.reached("lease_acquired")
             if not self.dry_run:
-                self._recover(keeper, seen)
+                self._recover(keeper, seen, bool(due))
             return self._work_through(keeper, until)
         finally:
             keeper.abandon()
@@ -156,8 +163,17 @@ class Visit:
 
     # --- under the lease
 
-    def _recover(self, keeper: LeaseKeeper, seen: Look) -> None:
+    def _is_stale(self, seen: Look) -> bool:
+        """Whether the target was not looked at for so long that a restored copy of it would
+        stand unseen until the next interval is due."""
+        looked_at = seen.job.looked_at
+        if self.only is not None or looked_at is None:
+            return False
+        return not timedelta(0) <= seen.now - looked_at < LOOK_EVERY
+
+    def _recover(self, keeper: LeaseKeeper, seen: Look, has_due: bool) -> None:
         """See whether store, target or clock went back, before anything is decided from either."""
+        self._looked = True
         back = list(taken_back(self.job, seen))
         if back:
             keeper.commit(back)
@@ -167,6 +183,8 @@ class Visit:
                 return
             row = self._floor(work, keeper)
         except TargetLocked:
+            if not has_due:
+                return
             # Somebody else's lock says nothing of who is newer, and may be gone in a moment.
             keeper.release(None)
             raise
@@ -291,9 +309,13 @@ class Visit:
             writes.append(Put(Kind.INTERVAL, job, key, record.to_json(), expect, record.tag))
             event: JsonObject = {"type": "skipped", "reason": skip.reason, "span": skip.span}
             writes.append(Append(Kind.EVENT, job, key, event))
-        if seen.changed or writes or (seen.unsettled > UNSETTLED and not by_hand):
+        unsettled = seen.unsettled > UNSETTLED and not by_hand
+        if seen.changed or writes or unsettled or self._looked:
             settled = seen.job.settled_at if by_hand else seen.decision.settled
             record_of_job = replace(seen.job, settled_at=settled)
+            if self._looked:
+                record_of_job = replace(record_of_job, looked_at=seen.now)
+                self._looked = False
             expect = seen.version or ABSENT
             writes.append(Put(Kind.JOB, job, "", record_of_job.to_json(), expect))
             keeper.commit(writes)

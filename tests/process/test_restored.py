@@ -344,3 +344,40 @@ def test_two_stores_that_keep_fencing_each_other_out_are_both_named(scene: Scene
     assert store_id(scene) in ran.err
     assert scene.rows() == before
     assert scene.log(FIRST) == []
+
+
+@pytest.mark.parametrize(
+    "at", ["range_committed:1", "range_committed:3", "proved:1", "target_completed:1"]
+)
+@pytest.mark.parametrize("also", [False, True])
+def test_a_target_restored_in_the_middle_of_a_night_is_noticed_by_what_it_lacks(
+    at: str, also: bool, scene: Scene
+) -> None:
+    copies = [keep(scene.target)]
+    if also:
+        # From the middle of the very same run: the fence is as high, ranges are missing.
+        scene.run("run", "entitlements", "--interval", FIRST, step="run_opened:1:SIGKILL")
+        copies.append(keep(scene.target))
+    scene.run("run", "entitlements", "--interval", FIRST, step=f"{at}:SIGKILL")
+    copies[-1]()
+    ran = scene.run("run", "entitlements", "--interval", FIRST)
+    assert ran.code == 0, ran.err
+    scene.check(FIRST, scene.nights[EARLIER])
+    assert "target_rewound" in types(scene, FIRST) or at == "range_committed:1"
+
+
+def test_a_restored_target_is_noticed_within_the_hour_though_nothing_is_due(
+    scene: Scene,
+) -> None:
+    restore = keep(scene.target)
+    for date in (FIRST, SECOND):
+        scene.run("run", "entitlements", "--interval", date)
+    done = scene.rows()
+    restore()
+    assert scene.run(*RUN).code == 0
+    later = scene.folder / "later"
+    later.write_text(str(3700))
+    ran = scene.run(*RUN, step=f"clock@{later}")
+    assert ran.code == 0, ran.err
+    assert scene.rows() == done
+    assert "target_rewound" in types(scene, SECOND)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reconcile.core.config import EntitlementsConfig, SourceConfig, TargetConfig
-from reconcile.core.model import Interval
+from reconcile.core.model import Fence, Interval, LeaseKey, RunId
 from reconcile.core.records import IntervalRecord
 from reconcile.core.rows import Column, ColumnKind, KeySpan, Page, Schema
 from reconcile.core.work.entitlements.plan import Planner
@@ -31,6 +31,9 @@ class Order:
     interval: Interval = Interval("job", NOW, "2026-11-30")
     dry_run: bool = False
     progress: int = 0
+    fence: Fence = Fence(LeaseKey("job"), 1, RunId("r"))
+    records: None = None
+    """A first plan has none before it to look up."""
 
     def progressed(self) -> None:
         self.progress += 1

@@ -66,7 +66,7 @@ class Target:
 class Order:
     """One run's order over records kept in a dictionary."""
 
-    fence: Any = SimpleNamespace(run="r1")
+    fence: Any = SimpleNamespace(run="r1", generation=1)
     interval = NIGHT
     approval = None
     dry_run = False

@@ -258,6 +258,7 @@ class Applier:
                 "plan": self.plan.id,
                 "range": done,
                 "upper": found.upper,
+                "generation": self.order.fence.generation,
                 "beyond": [self._beyond.revoke, self._beyond.update],
             },
             writes=[Put(Kind.RANGE, job, range_key(self.plan.id, found.number), found.to_json())],

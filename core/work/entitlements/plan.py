@@ -122,7 +122,12 @@ class Planner:
             "ranges_done": plan.ranges,
         }
         if plan.complete:
-            cursor: JsonObject = {"phase": APPLYING, "plan": plan.id, "range": 0}
+            cursor: JsonObject = {
+                "phase": APPLYING,
+                "plan": plan.id,
+                "range": 0,
+                "generation": self.order.fence.generation,
+            }
             show |= {"ranges_done": 0, "ranges_total": plan.ranges}
             show["source_rows"] = plan.desired.count
             if self.order.record.base is None:
@@ -134,6 +139,7 @@ class Planner:
                 "range": plan.ranges,
                 "upper": part.span.upper,
                 "resume": part.resume,
+                "generation": self.order.fence.generation,
             }
         report = Progress(
             job=job,

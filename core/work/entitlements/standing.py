@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...model import Kind, PlanId, Put
-from ...records import OPEN, IntervalRecord, RangeRecord, range_key
+from ...records import OPEN, IntervalRecord, PlanRecord, RangeRecord, range_key
 from ...rows import Action
 from .plan import APPLYING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...endpoints import Target
-    from ...model import JsonObject, Write
+    from ...model import Fence, FenceRow, JsonObject, Write
     from ...ports import Reader
 
 PAGE = 200
@@ -34,6 +34,31 @@ PAGE = 200
 def is_void(cursor: JsonObject) -> bool:
     """Whether another interval has changed the target since this cursor's plan was made."""
     return cursor.get("void") is True
+
+
+def went_back(
+    record: IntervalRecord, floor: FenceRow | None, fence: Fence, records: Reader, target: Target
+) -> bool:
+    """Whether the target was restored from a copy since the interval's cursor was written.
+
+    The run that wrote the cursor had raised the fence, so the fence row was not lower; and
+    the range it tells of was committed, so its marker is there.
+    """
+    cursor = record.cursor
+    generation = cursor.get("generation") if cursor is not None else None
+    if cursor is None or not isinstance(generation, int) or floor is None:
+        return False
+    if floor.generation < generation or floor.run == fence.run:
+        return True  # lower than it was, or there was none before ours
+    done, plan = _number(cursor), PlanId(str(cursor.get("plan")))
+    if cursor.get("phase") != APPLYING or not done:
+        return False
+    found = records.get(Kind.RANGE, fence.key.job, range_key(plan, done))
+    if found is None or RangeRecord.from_json(found.value).applied is None:
+        return False
+    of_plan = records.get(Kind.PLAN, fence.key.job, plan)
+    again = done + PlanRecord.from_json(of_plan.value).ranges if of_plan is not None else done
+    return target.marker(plan, done) is None and target.marker(plan, again) is None
 
 
 def void_others(records: Reader, target: Target, job: str, interval: str) -> list[Write]:

@@ -22,7 +22,7 @@ from .apply import Applier, GuardTripped
 from .judge import Totals, digest, explain, judge, planned_changes
 from .plan import APPLYING, Planner
 from .prove import prove
-from .standing import counted, is_void, void_others
+from .standing import counted, is_void, void_others, went_back
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -75,6 +75,7 @@ class EntitlementsWork:
         schema = self._target.schema()
         self._reading = self._source.open(order.interval, schema)
         planner = Planner(order, self._config, self._reading, self._target, schema)
+        yield from self._noticed_copy(order)
         plan = self._standing_plan(order, self._reading)
         waited = plan is not None and self._has_waited(order, plan)
         if plan is None and not order.dry_run:
@@ -110,6 +111,15 @@ class EntitlementsWork:
                 plan, waited = None, False
             else:
                 return
+
+    def _noticed_copy(self, order: WorkOrder) -> Iterator[Step]:
+        """A target restored in mid-night has not what the store's ranges say it has."""
+        record, records = order.record, order.records
+        if order.dry_run or record.cursor is None:
+            return
+        if went_back(record, self._floor, order.fence, records, self._target):
+            event: JsonObject = {"type": "target_rewound", "actor": "reconcile"}
+            yield Step({**record.cursor, "void": True}, (), {}, event=event)
 
     def _told(self, order: WorkOrder) -> Iterator[Step]:
         """Before a new plan: what a killed run committed under the old one and did not tell."""
@@ -156,7 +166,12 @@ class EntitlementsWork:
             last_rows=self._last_rows(order),
             guards=self._config.guards,
         )
-        cursor: JsonObject = {"phase": APPLYING, "plan": plan.id, "range": 0}
+        cursor: JsonObject = {
+            "phase": APPLYING,
+            "plan": plan.id,
+            "range": 0,
+            "generation": order.fence.generation,
+        }
         return Step(cursor, (), {}, needs_approval=report)
 
     def prove(self, order: WorkOrder) -> Proof | Unproved:
