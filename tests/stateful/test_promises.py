@@ -272,13 +272,13 @@ class PromiseMachine(RuleBasedStateMachine):
         each_due_interval_has_one_record(world)
         rows = world.target.rows()
         stopped = world.living()
-        for process in [process for process in stopped if process.keepers]:
+        for process in [process for process in stopped if self.lost_its_lease(process)]:
             process.stopped = False
             process.go("end")
+        assert world.target.rows() == rows, "promise 2: one that was fenced out wrote"
         while world.late:
             world.deliver(0)
-        assert world.target.rows() == rows, "promise 2: one that was stopped, or late, wrote"
-        for process in stopped:  # those that had not even asked for the lease
+        for process in stopped:  # those whose lease nobody took, or that had not asked for it
             process.stopped = False
             process.go("end")
         newest = the_next_night(world)
@@ -287,6 +287,10 @@ class PromiseMachine(RuleBasedStateMachine):
         truth = world.newest(newest)[1]
         assert world.target.rows() == truth, "promise 5: the newest truth was not reached"
         assert not world.store.peek().scan(Kind.RUN, JOB, tag=OPEN), "a run was left open"
+
+    def lost_its_lease(self, process: Process) -> bool:
+        """Whether it had the lease and another has had it since."""
+        return bool(process.keepers) and self.promises.store.holder != process.name
 
 
 class SqlitePromiseMachine(PromiseMachine):
