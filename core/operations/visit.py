@@ -149,9 +149,12 @@ class Visit:
         return due
 
     def _on_demand(self, seen: Look) -> Due:
-        """A job without a schedule is asked for by name, and works an interval of now."""
-        now = seen.now.replace(microsecond=0)
-        return planning.Due(interval_at(seen, self.job.name, now))
+        """A job without a schedule is asked for by name, and works an interval of now: of the
+        first second that has none yet."""
+        instant = seen.now.replace(microsecond=0)
+        while read_interval(self.store, self.job.name, instant)[0] is not None:
+            instant += timedelta(seconds=1)
+        return planning.Due(interval_at(seen, self.job.name, instant))
 
     def _preview_of_newest(self, seen: Look) -> list[Due]:
         """A dry run with nothing due still shows what the newest interval would change."""

@@ -83,6 +83,21 @@ def test_a_job_without_a_schedule_runs_when_it_is_asked_to(live: Scene) -> None:
     assert [interval["state"] for interval in shown["intervals"]] == ["completed"] * 2
 
 
+def test_two_runs_on_demand_within_one_second_are_two_intervals(live: Scene) -> None:
+    config = live.folder / "reconcile.toml"
+    kept = [
+        line
+        for line in config.read_text().splitlines()
+        if not line.startswith(("schedule", "start"))
+    ]
+    config.write_text("\n".join(kept) + "\n")
+    export(live, night(12))
+    codes = [live.run("run", "entitlements").code for _ in range(4)]
+    assert codes == [0] * 4
+    shown = live.run("status", "entitlements", "--json").json()
+    assert len({interval["interval"] for interval in shown["intervals"]}) == 4
+
+
 def test_what_a_clock_ahead_of_now_decided_keeps_no_later_night_from_being_worked(
     live: Scene,
 ) -> None:
