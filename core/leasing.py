@@ -72,6 +72,7 @@ What can go wrong, and what happens
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -212,12 +213,20 @@ class LeaseKeeper:
 
     def regrant(self, interval: str, *, above: int = 0) -> Lease:
         """Take the next generation without a release between: for the next interval, or to
-        get above a target's floor. Raises `FencedOut` when somebody else took it."""
+        get above a target's floor. Raises `FencedOut` when somebody else took it, be it that
+        he let go of it since: what was decided before that is void."""
+        was = self.fence
         try:
-            return self._grant(interval, replaces=self.fence.run, above=above)
+            lease = self._grant(interval, replaces=was.run, above=above)
         except LeaseBusy as busy:
             refusal = FencedOut(f"{self._key.job} is worked by {busy.lease.holder}")
             raise self.fenced_out(refusal) from busy
+        if lease.previous is not None and lease.previous.fence == was:
+            return lease
+        with suppress(StoreUnreachable, StoreBusy):  # it expires, or is found dead
+            self.release(None)
+        other = lease.previous.holder if lease.previous else "another store"
+        raise self.fenced_out(FencedOut(f"{self._key.job} was worked by {other} meanwhile"))
 
     def _grant(
         self,

@@ -19,7 +19,8 @@ from support.settling import (
 from support.sides import JOB, MemoryStoreSide, Table
 from support.world import DAY, World
 
-from reconcile.core.model import Kind, Outcome, State
+from reconcile.core.errors import FencedOut
+from reconcile.core.model import Kind, LeaseKey, Outcome, State
 
 Build = Callable[..., World]
 
@@ -139,6 +140,24 @@ def test_an_interval_resumed_under_a_clock_put_back_counts_its_runs_on(build: Bu
     runs = world.store.peek().scan(Kind.RUN, JOB)
     assert [run.key[-6:] for run in runs] == ["000001", "000001", "000002"]
     assert {str(run.value["ending"]) for run in runs} == {"completed", "needs approval"}
+
+
+def test_who_was_stopped_between_two_nights_does_not_go_on_with_what_he_had_decided(
+    build: Build,
+) -> None:
+    world = build(of("a"), of("ab"), missed=1)
+    stopped = world.start(knock)
+    stopped.go("decided", 2)
+    stopped.stopped = True
+    world.advance(61)
+    knocked(world)
+    stopped.stopped = False
+    stopped.go("end")
+    assert isinstance(stopped.main.result, FencedOut)
+    assert [(record.state, record.runs) for record in records(world)] == [(State.COMPLETED, 1)] * 2
+    lease = world.store.peek().lease(LeaseKey(JOB))
+    assert lease is not None
+    assert lease.released
 
 
 def test_a_run_whose_plan_went_with_the_store_is_fenced_out(build: Build) -> None:
