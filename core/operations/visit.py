@@ -32,6 +32,7 @@ from .history import completed, times
 from .look import (
     Look,
     due_again,
+    find_record,
     interval_at,
     look,
     new_record,
@@ -136,11 +137,13 @@ class Visit:
         for instant in self.only:
             if instant_key(instant) in tried:
                 continue
-            record, version = read_interval(self.store, self.job.name, instant)
+            record, version = find_record(self.store, self.job.name, instant)
             if record is not None:
                 record = seen.standing(record)
                 if record.state.is_final and not self.dry_run:
                     continue
+                if record.scheduled_at != instant:  # a span that is void, or only looked at
+                    record, version = None, ABSENT
             if record is not None:
                 interval = record.interval(self.job.name)
             else:

@@ -160,6 +160,21 @@ def test_who_was_stopped_between_two_nights_does_not_go_on_with_what_he_had_deci
     assert lease.released
 
 
+def test_what_was_to_be_resumed_by_hand_is_left_alone_once_a_span_stands_for_it(
+    build: Build,
+) -> None:
+    world = build(of("a"), of(""), of("b"), missed=2)
+    knocked(world)
+    resumed = approve(world, *waiting(world)[0])
+    resumed.go("store.acquire")
+    world.wipe_store()
+    knocked(world)
+    assert [(record.id, record.span) for record in records(world)] == [("2026-11-28", 3)]
+    resumed.go("end")
+    assert resumed.main.result[0].intervals == []
+    each_due_interval_has_one_record(world)
+
+
 def test_a_run_whose_plan_went_with_the_store_is_fenced_out(build: Build) -> None:
     world = build(of("ab"))
     process = world.start(knock)
