@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from .keys import KeyPolicy
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -53,11 +55,14 @@ class Schema:
     """The compared columns, account first. `key` holds positions in `columns`.
 
     The account's kind fixes the order of keys on both sides: text by code point,
-    integers by value.
+    integers by value. `policy` is that of the account, which in every row is the normalised
+    one (`core/keys.py`); other columns of the key are compared exactly. An account that is
+    no text has the policy `exact`.
     """
 
     columns: tuple[Column, ...]
     key: tuple[int, ...]
+    policy: KeyPolicy = KeyPolicy.EXACT
 
     @property
     def account(self) -> Column:
