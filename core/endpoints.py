@@ -90,11 +90,18 @@ class Target(Protocol):
         """The rows in scope of a span as canonical lines, in any order."""
         ...
 
+    def collisions(self, span: KeySpan) -> Mapping[str, str]:
+        """Accounts of a span that the target has under more than one spelling, with a reason
+        that names them. Not asked where the schema's key policy is `exact`."""
+        ...
+
     def commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:
         """One transaction: fence, changes by before-image, change log, re-read, marker.
 
         Where the marker stands already, nothing is applied and what it says is returned. `by`
         is a `CLOCK_BOOTTIME` reading after which nothing may be committed (`LeaseLapsed`).
+        An account of the changes is the normalised one: a row that is there is changed under
+        its own spelling, a granted one gets the spelling that its account has already.
         Raises `FencedOut`, `ChangedMeanwhile`.
         """
         ...
@@ -112,7 +119,9 @@ class Target(Protocol):
     def changes(
         self, *, interval: str | None = None, account: str | None = None
     ) -> Iterator[tuple[JsonObject, Change]]:
-        """The change log: who and when (interval, rerun, run, generation, at), and what."""
+        """The change log: who and when (interval, rerun, run, generation, at), and what.
+        Accounts of the rows are spelled as the target had or got them; `account` is any
+        spelling."""
         ...
 
     def interrupt(self) -> None:

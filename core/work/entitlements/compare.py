@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...checksum import Checksum, checksum, decode, encode, encode_rows
+from ...keys import KeyPolicy
 from ...rows import Action, Change
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ...rows import Row, Schema
+    from ...endpoints import Target
+    from ...rows import KeySpan, Row, Schema
 
 DIFFERENT_DUPLICATES = "the source has this account's entitlement twice, with different values"
 
@@ -66,18 +68,35 @@ def compare(
     if quarantined:
         wanted = {line for line in wanted if _account(line) not in quarantined}
     extra = found - wanted
-    stays = [line for line in extra if _account(line) in quarantined] if quarantined else []
+    # Of the list and not of the set: two spellings may have a row that reads alike.
+    stays = [line for line in observed if _account(line) in quarantined] if quarantined else []
     extra.difference_update(stays)
     changes = _match(wanted - found, extra, schema)
     seen = checksum(observed)
     return Difference(
-        desired=checksum(wanted) if changes or stays else seen,
+        desired=checksum(wanted) if changes or len(wanted) != len(observed) else seen,
         observed=seen,
         changes=changes,
         losing=_losing(changes, rows, quarantined),
         quarantined=quarantined,
         left=checksum(stays),
     )
+
+
+def set_apart(
+    bad: dict[str, str], target: Target, span: KeySpan, schema: Schema
+) -> dict[str, str]:
+    """The source's bad accounts of a span, and those that the target spells in several ways.
+
+    Asked after the span's lines were read: who is mended in between is quarantined in vain,
+    and who falls apart in between is noticed by the commit.
+    """
+    if schema.policy is KeyPolicy.EXACT:
+        return bad
+    both = dict(bad)
+    for account, reason in target.collisions(span).items():
+        both[account] = f"{both[account]}; {reason}" if account in both else reason
+    return both
 
 
 def _account(line: bytes) -> str | None:
