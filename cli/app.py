@@ -24,6 +24,7 @@ COMMANDS = {
     "skip": ("acts", "Give an interval up."),
     "stop": ("acts", "Ask the holder to stop, or fence it out."),
     "changes": ("changes", "Show what was changed, or what a plan would change."),
+    "config": ("config", "Check the configuration and print what it means."),
     "init": ("init", "Write a configuration, or a ready demo."),
 }
 """Name of each command, its module in `commands` (which has a function of the name), and

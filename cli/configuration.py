@@ -47,9 +47,28 @@ def load(
     Raises `ConfigError` where there is none or it is wrong, and `AccessDenied` where it may
     not be read or anybody may write it.
     """
+    files = read(explicit, environ=environ, cwd=cwd)
+    return parse(files, environ, cwd=cwd, store=store, read_secret=read_secret)
+
+
+def read(explicit: Path | None, *, environ: Mapping[str, str], cwd: Path) -> list[tuple[Path, str]]:
+    """The texts of the main file and its drop-ins. Raises as `load` does."""
     main = find(explicit, environ=environ, cwd=cwd)
-    files = [(file, _read(file)) for file in (main, *_drop_ins(main))]
-    return parse(files, environ, cwd=cwd, store=store)
+    return [(file, _read(file)) for file in (main, *_drop_ins(main))]
+
+
+def read_secret(path: Path) -> str:
+    """What the file of a `KEY_file` holds, without one newline at its end.
+
+    Raises `AccessDenied` where this user may not read it or anybody may write it, and
+    `ConfigError` where there is none, nothing in it, or no text. No message has any of it.
+    """
+    text = _read(path, "name a file that holds the value").removesuffix("\n").removesuffix("\r")
+    if not text.strip():
+        raise ConfigError(f"names {path}, which is empty", hint="write the value into that file")
+    if "\0" in text:
+        raise ConfigError(f"names {path}, which is not a text", hint="write the value as text")
+    return text
 
 
 def find(explicit: Path | None, *, environ: Mapping[str, str], cwd: Path) -> Path:
@@ -112,7 +131,7 @@ def _drop_ins(main: Path) -> list[Path]:
         raise _unreadable(folder, error) from None
 
 
-def _read(file: Path) -> str:
+def _read(file: Path, mend: str = "name a reconcile.toml") -> str:
     try:
         # Without waiting, should it be a named pipe.
         number = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -120,7 +139,7 @@ def _read(file: Path) -> str:
             # The mode is that of what is read, not of what has its name a moment later.
             mode = os.fstat(number).st_mode
             if not stat.S_ISREG(mode):
-                raise ConfigError(f"{file} is not a file", hint="name a reconcile.toml")
+                raise ConfigError(f"{file} is not a file", hint=mend)
             _refuse_writable(file, mode)
             with os.fdopen(number, "rb", closefd=False) as stream:
                 return stream.read().decode("utf-8-sig")

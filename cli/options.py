@@ -67,14 +67,17 @@ class GlobalOptions(NamedTuple):
 
     def program(self, name: str) -> str:
         """How a command to type begins, so that it finds this program, called by that name,
-        its configuration and its store again."""
+        its configuration and its store again; a password in the store's address is left to
+        whoever types it."""
         from shlex import quote
+
+        from ..core.masking import mask_address
 
         words = [quote(name)]
         if self.config is not None:
             words += ["-c", quote(str(self.config))]
         if self.store is not None:
-            words += ["--store", quote(self.store)]
+            words += ["--store", quote(mask_address(self.store))]
         return " ".join(words)
 
     def then(self, later: GlobalOptions) -> GlobalOptions:

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 class ReconcileError(Exception):
     """Base of all refusals.
 
-    `name` is the error's stable name in `--json`; `hint` is the next thing to do.
+    `name` is the error's stable name in `--json`; `hint` is the next thing to do. Neither
+    ever has the secret of an address in it, see `masking`.
     """
 
     name: ClassVar[str] = "error"
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
+        from .masking import mask  # not before something is refused
+
+        super().__init__(mask(message))
+        self.hint = mask(hint)
 
 
 class UsageError(ReconcileError):

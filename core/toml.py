@@ -28,13 +28,13 @@ from .config import (
     sqlite_path,
     sqlite_url,
 )
-from .errors import ConfigError
+from .errors import AccessDenied, ConfigError
 from .toml_endpoints import database_url, scheme
 from .toml_jobs import read_job
 from .toml_values import Problems, Section, show_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from .toml_values import KeyPath, Problem
 
@@ -55,18 +55,19 @@ def parse(
     *,
     cwd: Path | None = None,
     store: str | None = None,
+    read_secret: Callable[[Path], str] | None = None,
 ) -> Config:
     """The configuration of a main file and its drop-ins, which hold `[jobs.*]` only.
 
     `files` are absolute paths with their texts, the main file first. Relative paths in them
     are relative to the main file's folder. `cwd` only shortens the names of files in
     messages. `store` is a store's address that goes before the file's; relative paths in it
-    are relative to `cwd`.
+    are relative to `cwd`. `read_secret` gives what the file of a `KEY_file` holds.
 
-    Raises `ConfigError` with all problems.
+    Raises `ConfigError` with all problems; `AccessDenied` where that is all that is wrong.
     """
-    problems = Problems(environ)
     main = files[0][0]
+    problems = Problems(environ, main.parent, read_secret)
     url = default_store(main)
     jobs: dict[str, Job] = {}
     for number, (file, text) in enumerate(files):
@@ -89,7 +90,10 @@ def parse(
         url = database_url(store, cwd or main.parent)
     _check_files(url, jobs.values(), problems)
     if problems.found:
-        raise _refusal(problems.found, files, cwd)
+        error = _refusal(problems.found, files, cwd)
+        if all(problem.denied for problem in problems.found):
+            raise AccessDenied(str(error), hint=error.hint)
+        raise error
     return Config(path=main, store=StoreConfig(url), jobs=jobs)
 
 
@@ -163,17 +167,18 @@ def _values(file: Path, text: str, problems: Problems) -> dict[str, object] | No
 
 def _store(section: Section, folder: Path) -> str | None:
     section.later("keep")
-    text = section.text("url")
+    key = "url_file" if "url_file" in section else "url"
+    text = section.secret("url")
     section.finish()
     if text is None:
         return None
     try:
         url = database_url(text, folder)
     except ConfigError as error:
-        section.wrong("url", str(error), error.hint)
+        section.wrong(key, str(error), error.hint)
         return None
     if scheme(url) in _LATER_STORES:
-        section.wrong("url", "only SQLite stores are supported by this version", "name a file")
+        section.wrong(key, "only SQLite stores are supported by this version", "name a file")
     return url
 
 

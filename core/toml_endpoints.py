@@ -96,7 +96,7 @@ def read_target(
     section = job.section("target")
     section.later(*_LATER_TARGET_KEYS)
     section.choice("type", TARGET_TYPES, _LATER_TARGET_TYPES)
-    if isinstance(written, dict) and "url" not in section:
+    if isinstance(written, dict) and not section.has("url"):
         section.wrong("", "has no url", 'write for example url = "sqlite:///app.db"')
     url = _sqlite(section, "url", folder)
     table, scope = section.text("table"), section.text("scope")
@@ -151,9 +151,10 @@ def _file_url(path: str, query: str, folder: Path) -> str:
 
 def _sqlite(section: Section, key: str, folder: Path) -> str | None:
     """The normalised address of an SQLite target."""
-    text = section.text(key)
+    text = section.secret(key) if key == "url" else section.text(key)
     if text is None:
         return None
+    key = "url_file" if "url_file" in section else key
     try:
         url = database_url(text, folder)
     except ConfigError as error:

@@ -12,10 +12,10 @@ import re
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from .errors import ConfigError
+from .errors import AccessDenied, ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
 KeyPath = tuple[str, ...]
@@ -35,27 +35,44 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 class Problem(NamedTuple):
     """What is wrong with one key, and how to mend it. `line` is only given where the key
-    cannot be looked up: in a file that is not TOML."""
+    cannot be looked up: in a file that is not TOML. `denied`: this user may not read what
+    the key names, or too many may write it."""
 
     file: Path
     key: KeyPath
     text: str
     mend: str = ""
     line: int | None = None
+    denied: bool = False
 
 
 class Problems:
-    """All that is wrong so far, in order of finding."""
+    """All that is wrong so far, in order of finding; and what enters from outside: variables,
+    and the files that keys name. `read_secret` raises `ConfigError` or `AccessDenied`."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        folder: Path,
+        read_secret: Callable[[Path], str] | None = None,
+    ) -> None:
         self.environ = environ
+        self.folder = folder
+        self.read_secret = read_secret
         self.found: list[Problem] = []
 
     def add(
-        self, file: Path, key: KeyPath, text: str, mend: str = "", line: int | None = None
+        self,
+        file: Path,
+        key: KeyPath,
+        text: str,
+        mend: str = "",
+        line: int | None = None,
+        *,
+        denied: bool = False,
     ) -> None:
         """Note a problem, once."""
-        problem = Problem(file, key, text, mend, line)
+        problem = Problem(file, key, text, mend, line, denied)
         if problem not in self.found:
             self.found.append(problem)
 
@@ -108,6 +125,37 @@ class Section:
             self.wrong(key, "is empty", "write something, or take it out")
             return None
         return self._filled(key, value)
+
+    def secret(self, key: str) -> str | None:
+        """As `text`; instead of `key` there may be `KEY_file`, which names a file that holds
+        it, relative to the configuration's folder. One newline at its end is not part of it,
+        and nothing in it is filled in."""
+        name = secret_file(key)
+        path = self.text(name)
+        if path is None:
+            return self.text(key)
+        if self.raw(key) is not None:
+            self.wrong(name, f"says what {key} says too", "take one of them out")
+            return None
+        read = self.problems.read_secret
+        if read is None:
+            self.wrong(name, "cannot be read here", f"write {key}")
+            return None
+        try:
+            return read(self.problems.folder / path)
+        except (AccessDenied, ConfigError) as error:
+            self.problems.add(
+                self.file,
+                (*self.path, name),
+                str(error),
+                error.hint,
+                denied=isinstance(error, AccessDenied),
+            )
+            return None
+
+    def has(self, key: str) -> bool:
+        """Whether the table has the key, or the file that holds it."""
+        return key in self._values or secret_file(key) in self._values
 
     def mark(self, key: str, length: int) -> str | None:
         """A text of so many characters, white space included."""
@@ -266,6 +314,11 @@ class Section:
             self.wrong(key, "has a NUL character in it", "take it out")
             return None
         return filled
+
+
+def secret_file(key: str) -> str:
+    """The key that names the file which holds what `key` would say."""
+    return f"{key}_file"
 
 
 def parse_duration(text: str) -> timedelta:

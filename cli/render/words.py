@@ -53,7 +53,9 @@ _SIGNS = {
 _UNFINISHED = ("\N{HORIZONTAL ELLIPSIS}", "~")
 
 
-_COMMAND = re.compile(r"\breconcile (?=(?:run|resume|status|rerun|skip|stop|init)\b)")
+_COMMAND = re.compile(
+    r"\breconcile (?=(?:run|resume|status|rerun|skip|stop|changes|config|init)\b)"
+)
 """Where a text of the core names a command to type."""
 
 

@@ -26,17 +26,22 @@ class Application:
 
     def job(self, name: str) -> Job:
         """The job of that name; `UnknownJob` names the nearest one."""
-        job = self.config.jobs.get(name)
-        if job is not None:
-            return job
-        from difflib import get_close_matches
+        return job_named(self.config, name)
 
-        near = get_close_matches(name, self.config.jobs, n=1)
-        known = ", ".join(sorted(self.config.jobs)) or "none"
-        raise UnknownJob(
-            f"{self.config.path} has no job {name!r}",
-            hint=f"did you mean {near[0]}?" if near else f"jobs: {known}",
-        )
+
+def job_named(config: Config, name: str) -> Job:
+    """The job of that name; `UnknownJob` names the nearest one."""
+    job = config.jobs.get(name)
+    if job is not None:
+        return job
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, config.jobs, n=1)
+    known = ", ".join(sorted(config.jobs)) or "none"
+    raise UnknownJob(
+        f"{config.path} has no job {name!r}",
+        hint=f"did you mean {near[0]}?" if near else f"jobs: {known}",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,196 @@
+"""What a configuration means in the end: every key with its value, said or by default.
+
+Only what is shown: addresses are masked, a file that holds a secret is named and not read
+out, durations and shares are spelled as `reconcile.toml` spells them. Which keys there are
+is said by `toml.defaults()` alone, so that a key which is new there is shown here.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import planning
+from .config import TTL_NETWORK, TTL_ONE_HOST
+from .masking import mask_address
+from .schedule import TICK, YEARS, Schedule
+from .toml import defaults
+from .toml_values import secret_file, show_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from .config import Config, Job
+    from .model import Json
+
+NEXT = 5
+"""So many coming instants of a job are shown."""
+ADDRESSES = ("store.url", "target.url")
+_SHARES = ("guards.max_revoke", "guards.max_update")
+_OF_BOTH_SIDES = ("source.account", "source.columns", "target.account", "target.columns")
+_WITHOUT_DEFAULT = ("source.path", "target.url")
+_LAST = datetime(YEARS.stop, 1, 1, tzinfo=UTC)
+
+
+class Setting(NamedTuple):
+    """One key. `value` None: it holds nothing, and `told` says what that means. `given`: a
+    file or the command line says it; else `told` says what the default is."""
+
+    key: str
+    value: Json
+    given: bool
+    told: str = ""
+
+
+class EffectiveJob(NamedTuple):
+    """One job. `coming` are its next scheduled instants in UTC; empty on demand."""
+
+    name: str
+    origin: str
+    settings: Sequence[Setting]
+    coming: Sequence[datetime]
+
+
+class Effective(NamedTuple):
+    """A whole configuration. `files`: the main file, then the drop-ins."""
+
+    files: Sequence[str]
+    store: Sequence[Setting]
+    jobs: Sequence[EffectiveJob]
+
+
+def effective(
+    config: Config,
+    files: Sequence[tuple[Path, str]],
+    now: datetime,
+    *,
+    only: Job | None = None,
+    store_given: bool = False,
+) -> Effective:
+    """What `config`, read from these files, means; of one job only where asked for.
+
+    `now` is where the coming instants begin. `store_given`: the command line named the store.
+    """
+    tables = {file: tomllib.loads(text) for file, text in files}
+    store = _table(tables[config.path].get("store"))
+    if store_given:
+        store = {"url": config.store.url}
+    jobs = config.jobs.values() if only is None else [only]
+    one_host = config.store.url.startswith(("sqlite:", "memory:"))
+    ttl = TTL_ONE_HOST if one_host else TTL_NETWORK
+    return Effective(
+        files=[str(file) for file, _ in files],
+        store=[_address("store.url", config.store.url, store, defaults()["store.url"])],
+        jobs=[
+            EffectiveJob(
+                job.name,
+                str(job.origin),
+                list(_settings(job, _table(tables[job.origin]["jobs"][job.name]), ttl)),
+                _coming(job, now),
+            )
+            for job in jobs
+        ],
+    )
+
+
+def _settings(job: Job, written: Mapping[str, object], usual_ttl: timedelta) -> Iterator[Setting]:
+    """All keys of a job, those of one table together."""
+    ttl = job.lease.ttl or usual_ttl
+    told = {key: text for key, text in defaults().items() if not key.startswith("store.")}
+    for key in sorted({*told, *_WITHOUT_DEFAULT}, key=_place):
+        table, _, name = key.rpartition(".")
+        inner = written if not table else _table(written.get(table))
+        short = isinstance(written.get(table), str) and key in _WITHOUT_DEFAULT
+        given = name in inner or short or (key in _OF_BOTH_SIDES and name in written)
+        if key in ADDRESSES:
+            yield _address(key, job.work.target.url, inner, given=given)
+            continue
+        value = _shown(key, _value(job, key, ttl))
+        yield Setting(key, value, given, "" if given else told.get(key, ""))
+
+
+def _place(key: str) -> tuple[int, int]:
+    """The order of keys: that of `defaults`, what has no default first in its table."""
+    known = list(defaults())
+    tables = list(dict.fromkeys(name.rpartition(".")[0] for name in known))
+    at = -1 if key in _WITHOUT_DEFAULT else known.index(key)
+    return tables.index(key.rpartition(".")[0]), at
+
+
+def _address(
+    key: str, url: str, table: Mapping[str, object], told: str = "", *, given: bool | None = None
+) -> Setting:
+    name = key.rpartition(".")[2]
+    path = table.get(secret_file(name))
+    if path is not None:
+        return Setting(secret_file(key), str(path), True)
+    given = name in table if given is None else given
+    return Setting(key, spelled(url), given, "" if given else told)
+
+
+def spelled(url: str) -> str:
+    """A normalised address as a file says it, where `sqlite:///` begins a relative path; its
+    secrets masked."""
+    if url.startswith("sqlite:///"):
+        url = f"sqlite:///{url.removeprefix('sqlite://')}"
+    return mask_address(url)
+
+
+def _value(job: Job, key: str, ttl: timedelta) -> object:
+    """What holds, whether it was said or follows from something else; None where nothing."""
+    if key == "lease.ttl":
+        return ttl
+    if key == "fence_wait":
+        return job.work.fence_wait or ttl
+    schedule = Schedule(job.schedule, job.timezone) if job.schedule else None
+    if key == "deadline":
+        return planning.deadline(job, schedule)
+    table, _, name = key.rpartition(".")
+    if table == "catch_up":
+        if schedule is None:
+            return None
+        return job.catch_up_policy if name == "policy" else planning.window(job, schedule)
+    tables: Mapping[str, tuple[object, ...]] = {
+        "": (job, job.work),
+        "lease": (job.lease,),
+        "source": (job.work.source,),
+        "target": (job.work.target,),
+        "guards": (job.work.guards,),
+    }
+    return next(getattr(one, name) for one in tables[table] if hasattr(one, name))
+
+
+def _shown(key: str, value: object) -> Json:
+    """A value as the file spells it, in JSON's types; None for what is empty."""
+    shown: Json = None
+    if isinstance(value, timedelta):
+        shown = show_duration(value)
+    elif isinstance(value, datetime):
+        shown = value.isoformat().replace("+00:00", "Z")
+    elif key in _SHARES and isinstance(value, float):
+        shown = f"{value * 100:g}%"
+    elif isinstance(value, str):
+        shown = mask_address(value)
+    elif isinstance(value, (bool, int, float)):
+        shown = value
+    elif isinstance(value, Mapping):
+        shown = {str(k): str(v) for k, v in value.items()} or None
+    elif isinstance(value, tuple):
+        shown = [str(item) for item in value] or None
+    return shown
+
+
+def _table(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _coming(job: Job, now: datetime) -> list[datetime]:
+    if job.schedule is None:
+        return []
+    after = now if job.start is None else max(now, job.start - TICK)
+    schedule = Schedule(job.schedule, job.timezone)
+    return list(islice(schedule.between(after, _LAST), NEXT))
