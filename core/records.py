@@ -99,7 +99,7 @@ class IntervalRecord(_Record):
     records. A record with a `span` above 1 stands for that
     many scheduled instants, from `scheduled_at` up to and including `until_at`, whose id is
     `last_id`. While it is rerun, `earlier` is the completed record that stands again if the
-    rerun fails.
+    rerun fails; `reruns` is the highest rerun number ever given, so that no two are one.
     """
 
     id: str
@@ -108,6 +108,7 @@ class IntervalRecord(_Record):
     reason: str | None = None
     trigger: Trigger | None = None
     rerun: int = 0
+    reruns: int = 0
     runs: int = 0
     seconds: float = 0.0
     plan: str | None = None
@@ -296,7 +297,9 @@ def given_up(record: IntervalRecord, reason: str) -> IntervalRecord:
     if record.earlier is None:
         return replace(record, state=State.FAILED, reason=reason)
     earlier = IntervalRecord.from_json(record.earlier)
-    return replace(earlier, runs=record.runs, last_run_id=record.last_run_id)
+    return replace(
+        earlier, runs=record.runs, last_run_id=record.last_run_id, reruns=record.reruns
+    )
 
 
 def run_key(interval_key: str, number: int) -> str:

@@ -6,28 +6,54 @@ needed after a crash.
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from threading import Event
 from typing import TYPE_CHECKING
 
-from ..errors import LeaseBusy, OldOverNew, UsageError
+from ..errors import (
+    LeaseBusy,
+    OldOverNew,
+    ReconcileError,
+    StoreBusy,
+    StoreUnreachable,
+    UsageError,
+)
 from ..events import ActReport
 from ..fencing import raise_fence
 from ..leasing import LeaseKeeper
-from ..model import ABSENT, Actor, Append, Ending, Kind, LeaseKey, Put, State, Trigger
+from ..model import (
+    ABSENT,
+    Actor,
+    Append,
+    Ending,
+    Kind,
+    LeaseKey,
+    Put,
+    State,
+    Trigger,
+    instant_key,
+)
 from ..records import OPEN, IntervalRecord, RunRecord, closed, given_up, to_text
-from .look import find_instant, find_record, interval_at, live_lease, look
+from .look import (
+    find_instant,
+    find_record,
+    interval_at,
+    live_lease,
+    look,
+    read_interval,
+)
 from .recovery import reopened
 from .visit import Visit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from ..config import Job
     from ..events import RunReport
     from ..model import JsonObject, Lease, Write
-    from ..ports import Store
+    from ..ports import Store, Work
     from .application import ActRequest, Application
 
 POLL_SECONDS = 0.25
@@ -45,7 +71,7 @@ def rerun(app: Application, request: ActRequest) -> RunReport:
         now = visit.facts.now
         visit.actor = Actor(request.actor, request.reason, now)
         instant, record, version = _named(store, job, request.interval, now)
-        _refuse_while_worked(app, store, record, job)
+        _refuse_while_worked(app, store, job, instant)
         if record is None or not record.state.is_final:
             raise UsageError(
                 f"{job.name} {request.interval} is not finished: there is nothing to rerun",
@@ -62,31 +88,72 @@ def rerun(app: Application, request: ActRequest) -> RunReport:
 def skip(app: Application, request: ActRequest) -> ActReport:
     """Give an interval up: skipped, or failed where something was already applied.
 
-    Raises `UsageError` for one that is finished, `LeaseBusy` while it is worked.
+    Whoever left a run of it open may only be stopped, so he is fenced out first, as at any
+    takeover. Raises `UsageError` for an interval that is finished, `LeaseBusy` while it is
+    worked, or while such a run is open and another interval is worked.
     """
     job = app.job(request.job)
     with closing(app.open_store()) as store:
         now = store.facts().now
         instant, record, version = _named(store, job, request.interval, now)
-        _refuse_while_worked(app, store, record, job)
+        _refuse_while_worked(app, store, job, instant)
         if record is None:
             seen = look(store, job, now)
             record = IntervalRecord(
                 id=interval_at(seen, job.name, instant).id, scheduled_at=instant
             )
-        elif record.state.is_final:
-            raise UsageError(
-                f"{job.name} {record.id} is {record.state}: there is nothing to skip",
-                hint=f"see how it stands: reconcile status {job.name} {record.id}",
-            )
-        record = replace(record, repair_owner=request.actor, waiting=None, approval=None)
-        if record.grant or record.revoke or record.update or record.earlier:
-            record = given_up(record, "cancelled")
+        if any(store.scan(Kind.RUN, job.name, prefix=f"{instant_key(instant)}/", tag=OPEN)):
+            record = _skip_abandoned(app, store, job, instant, request)
         else:
-            record = replace(record, state=State.SKIPPED, reason="operator")
-        event = _signed("skipped", request, state=record.state.value, why=record.reason)
-        store.note(_writes(job, record, version, event))
+            work = app.build_work(job)
+            with closing(work):
+                record, event = _cancelled(job, work, record, request)
+            store.note(_writes(job, record, version, event))
         return ActReport(job.name, record.id, now, True, record.state.value, record.reason)
+
+
+def _skip_abandoned(
+    app: Application, store: Store, job: Job, instant: datetime, request: ActRequest
+) -> IntervalRecord:
+    key = instant_key(instant)
+    with _fencing(app, store, job, key, lambda keeper: keeper.acquire(key, overlap=False)) as (
+        keeper,
+        work,
+    ):
+        before, version = read_interval(store, job.name, instant)
+        assert before is not None, "it has a run"
+        record, event = _cancelled(job, work, before, request)
+        runs = _closed_runs(store, job, Ending.ABANDONED, keeper.now())
+        keeper.commit([*runs, *_writes(job, record, version, event)])
+    return record
+
+
+def _cancelled(
+    job: Job, work: Work, record: IntervalRecord, request: ActRequest
+) -> tuple[IntervalRecord, JsonObject]:
+    """The record of an interval that is given up by hand, and what its trail says of that."""
+    if record.state.is_final:
+        raise UsageError(
+            f"{job.name} {record.id} is {record.state}: there is nothing to skip",
+            hint=f"see how it stands: reconcile status {job.name} {record.id}",
+        )
+    begun = record.earlier or record.grant or record.revoke or record.update
+    # A run that was killed may have applied more than it lived to tell.
+    if begun or (record.runs and any(_applied(work, record))):
+        record = given_up(replace(record, waiting=None, approval=None), "cancelled")
+    else:
+        record = replace(
+            record, state=State.SKIPPED, reason="operator", waiting=None, approval=None
+        )
+    record = replace(record, repair_owner=request.actor)
+    return record, _signed("skipped", request, state=record.state.value, why=record.reason)
+
+
+def _applied(work: Work, record: IntervalRecord) -> Iterator[bool]:
+    """One for each change that the target has logged for this pass over the interval."""
+    for facts, _ in work.changes(record.id, None):
+        if facts["rerun"] == record.rerun:
+            yield True
 
 
 def stop(app: Application, request: ActRequest) -> ActReport:
@@ -103,42 +170,75 @@ def stop(app: Application, request: ActRequest) -> ActReport:
         if lease is None or lease.released or not (works or request.force):
             return ActReport(job.name, None, now, True)
         event = _signed("stop_asked", request, force=request.force or None)
+        sign = Append(Kind.EVENT, job.name, lease.interval, event)
         if request.force:
-            return _fence_out(app, store, job, lease, event)
+            return _fence_out(app, store, job, lease, sign)
         asked: JsonObject = {
             "actor": request.actor,
             "reason": request.reason,
             "at": to_text(now),
         }
-        if store.ask_stop(lease.fence.key, lease.fence.generation, asked):
-            store.note([Append(Kind.EVENT, job.name, lease.interval, event)])
+        # Signed before it is done: killed in between, it was asked for, and did nothing.
+        store.note([sign])
+        store.ask_stop(lease.fence.key, lease.fence.generation, asked)
         done = request.wait and _wait_for_end(app, store, job, lease)
         return _stop_report(store, job, lease, now, done=done)
 
 
-def _fence_out(
-    app: Application, store: Store, job: Job, lease: Lease, event: JsonObject
-) -> ActReport:
+def _fence_out(app: Application, store: Store, job: Job, lease: Lease, sign: Append) -> ActReport:
     """Take the next generation, raise the target's fence, close the old run, release."""
-    visit = Visit(app=app, job=job, store=store, facts=store.facts(), trigger=Trigger.MANUAL)
-    keeper = LeaseKeeper(store, app.open_store, app.runtime, lease.fence.key, visit.terms())
-    work = app.build_work(job)
+    writes: list[Write] = []
     try:
-        keeper.take_over(lease)
-        raise_fence(keeper, work, store, visit.facts.id, lease.interval, app.runtime)
+        store.note([sign])
+    except StoreBusy:  # by the holder, stopped in a write: taking the lease ends him
+        writes.append(sign)
+    with _fencing(app, store, job, lease.interval, lambda keeper: keeper.take_over(lease)) as (
+        keeper,
+        _,
+    ):
         now = keeper.now()
-        writes: list[Write] = [Append(Kind.EVENT, job.name, lease.interval, event)]
-        for found in store.scan(Kind.RUN, job.name, tag=OPEN):
-            run = closed(RunRecord.from_json(found.value), Ending.FENCED_OUT, now, "stop --force")
-            writes.append(Put(Kind.RUN, job.name, found.key, run.to_json(), tag=run.tag))
+        writes += _closed_runs(store, job, Ending.FENCED_OUT, now, "stop --force")
         keeper.commit(writes)
         generation = keeper.fence.generation
-        keeper.release(None)
+    report = _stop_report(store, job, lease, now, done=True)
+    return replace(report, forced=True, generation=generation)
+
+
+@contextmanager
+def _fencing(
+    app: Application,
+    store: Store,
+    job: Job,
+    interval: str,
+    take: Callable[[LeaseKeeper], object],
+) -> Iterator[tuple[LeaseKeeper, Work]]:
+    """The lease, taken for an act by hand, with the target fenced; released in the end."""
+    visit = Visit(app=app, job=job, store=store, facts=store.facts(), trigger=Trigger.MANUAL)
+    keeper = LeaseKeeper(store, app.open_store, app.runtime, LeaseKey(job.name), visit.terms())
+    work = app.build_work(job)
+    try:
+        take(keeper)
+        try:
+            raise_fence(keeper, work, store, visit.facts.id, interval, app.runtime)
+            yield keeper, work
+        except ReconcileError:
+            with suppress(ReconcileError):  # what went wrong first is what is said
+                keeper.release(None)
+            raise
+        with suppress(StoreUnreachable, StoreBusy):  # it is done, and the lease expires
+            keeper.release(None)
     finally:
         work.close()
         keeper.abandon()
-    report = _stop_report(store, job, lease, now, done=True)
-    return replace(report, forced=True, generation=generation)
+
+
+def _closed_runs(
+    store: Store, job: Job, ending: Ending, now: datetime, detail: str | None = None
+) -> Iterator[Put]:
+    """All that is open, of whoever was just fenced out."""
+    for found in store.scan(Kind.RUN, job.name, tag=OPEN):
+        run = closed(RunRecord.from_json(found.value), ending, now, detail)
+        yield Put(Kind.RUN, job.name, found.key, run.to_json(), tag=run.tag)
 
 
 def _wait_for_end(app: Application, store: Store, job: Job, lease: Lease) -> bool:
@@ -190,13 +290,10 @@ def _named(
     return instant, record, version
 
 
-def _refuse_while_worked(
-    app: Application, store: Store, record: IntervalRecord | None, job: Job
-) -> None:
+def _refuse_while_worked(app: Application, store: Store, job: Job, instant: datetime) -> None:
+    """Also while the interval has no record yet, as its holder is about to open its run."""
     lease = live_lease(app, store, job)
-    if lease is None or record is None:
-        return
-    if lease.interval == record.interval(job.name).key:
+    if lease is not None and lease.interval == instant_key(instant):
         raise LeaseBusy(lease)
 
 

@@ -89,6 +89,7 @@ def look(store: Store, job: Job, now: datetime, tried: Collection[str] = ()) -> 
                     scheduled_at=record.scheduled_at,
                     runs=record.runs,
                     rerun=record.rerun,
+                    reruns=record.reruns,
                 )
                 void.append(Void(record, found.version, said, found.at))
             yield record, found.version

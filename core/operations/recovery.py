@@ -270,12 +270,14 @@ def reopened(record: IntervalRecord, owner: str) -> IntervalRecord:
     What it had achieved is kept in `earlier`, to stand again should the rerun fail.
     """
     keeps = record.state is State.COMPLETED
+    number = max(record.rerun, record.reruns) + 1
     return IntervalRecord(
         id=record.id,
         scheduled_at=record.scheduled_at,
         state=State.UNFINISHED,
         trigger=Trigger.RERUN,
-        rerun=record.rerun + 1,
+        rerun=number,
+        reruns=number,
         runs=record.runs,
         repair_owner=owner,
         earlier=record.to_json() if keeps else record.earlier,

@@ -26,6 +26,7 @@ from support.settling import (
     approve,
     each_due_interval_has_one_record,
     knock,
+    operator,
     the_next_night,
     waiting,
     work_off,
@@ -65,6 +66,7 @@ WHERE = st.sampled_from(
         "source.open", "range_planned", "recovered", "answer",
     ]
 )  # fmt: skip
+NIGHTS = [(START + timedelta(days=night)).strftime("%Y-%m-%d") for night in range(4)]
 FAULTS = st.sampled_from(["request lost", "answer lost", "late", "doubled", "busy"])
 
 
@@ -246,6 +248,21 @@ class PromiseMachine(RuleBasedStateMachine):
     def somebody_approves(self, where: str) -> None:
         interval, plan = waiting(self.world)[0]
         approve(self.world, interval, plan).go(where)
+
+    @precondition(lambda self: len(self.world.living()) < 4)
+    @rule(
+        verb=st.sampled_from(["skip", "rerun", "resume"]),
+        interval=st.sampled_from(["oldest", "latest", *NIGHTS]),
+        where=WHERE,
+        far=st.booleans(),
+    )
+    def an_operator_acts(self, verb: str, interval: str, where: str, far: bool) -> None:
+        operator(self.world, verb, interval, far=far).go(where)
+
+    @precondition(lambda self: self.running() and len(self.world.living()) < 4)
+    @rule(where=WHERE, far=st.booleans(), force=st.booleans())
+    def an_operator_stops_it(self, where: str, far: bool, force: bool) -> None:
+        operator(self.world, "stop", None, far=far, force=force).go(where)
 
     # --- in the end
 

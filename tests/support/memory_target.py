@@ -140,9 +140,9 @@ class MemoryTarget:
     def changes(
         self, *, interval: str | None = None, account: str | None = None
     ) -> Iterator[tuple[dict[str, Any], Change]]:
-        for its_interval, *_, change in self._contents().log:
+        for its_interval, rerun, *_, change in self._contents().log:
             if interval in (None, its_interval) and account in (None, change.row[0]):
-                yield {"interval": its_interval}, change
+                yield {"interval": its_interval, "rerun": rerun}, change
 
     def interrupt(self) -> None:
         self._interrupted = True

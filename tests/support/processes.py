@@ -67,6 +67,7 @@ class Process:
         self.world = world
         self.name = f"p{number}"
         self.is_knock = act.__name__ == "knock"
+        self.by_hand = self.forces = self.was_busy = False
         self.me = Holder("far" if far else "near", "m", "b", "ns", number, 1, self.name)
         self.dead = self.stopped = False
         self.fenced_out = self.released_unseen = False
@@ -187,6 +188,7 @@ class Process:
             return self._sent(name, do)
         self.world.promises.seen.add(f"{fault} {side}")
         if fault == "busy" and side == "store":
+            self.was_busy = True
             raise StoreBusy("somebody has the lock")
         if fault == "doubled":
             do()

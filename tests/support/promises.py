@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from reconcile.core.model import Ending, Fence, Kind, Put, State
+from reconcile.core.model import Append, Ending, Fence, Kind, Put, State
 from reconcile.core.records import IntervalRecord, PlanRecord, RangeRecord, RunRecord
 from reconcile.core.rows import KeySpan
 from reconcile.core.work.entitlements.compare import unpack
@@ -23,6 +23,8 @@ from .sides import JOB, Table, inside
 
 MAX_REVOKE, MAX_REVOKE_MIN = 0.10, 2
 """The guard that all jobs of these tests have."""
+OPERATOR = "ops"
+REASON = "OPS-12: it is right"
 
 
 def recount(table: Table) -> str:
@@ -32,6 +34,11 @@ def recount(table: Table) -> str:
         line = "".join(f"{len(text)}:{text}," for text in (account, name, level))
         total += int(hashlib.sha256(line.encode()).hexdigest()[:32], 16)
     return f"sha256-sum:{len(table)}:{total % 2**128:032x}"
+
+
+def is_signed(event: Any) -> bool:
+    """Whether it says who did it, and why."""
+    return bool(event.get("actor") == OPERATOR and event.get("reason") == REASON)
 
 
 @dataclass
@@ -48,6 +55,8 @@ class StoreStory:
     bases: dict[tuple[str, int], int] = field(default_factory=dict)
     revoked: dict[tuple[str, int], int] = field(default_factory=dict)
     approved: dict[str, set[Any]] = field(default_factory=dict)
+    reruns: dict[str, int] = field(default_factory=dict)
+    touched: set[tuple[str, int]] = field(default_factory=set)
 
 
 @dataclass
@@ -60,6 +69,7 @@ class TargetStory:
     held: dict[tuple[str, KeySpan], Table] = field(default_factory=dict)
     revoked: dict[tuple[str, int], int] = field(default_factory=dict)
     completed: tuple[str, int] | None = None
+    touched: set[tuple[str, int]] = field(default_factory=set)
 
 
 class Promises:
@@ -80,6 +90,8 @@ class Promises:
         """Who changed the target's table: the key of an interval, or "somebody"."""
         self.begun: dict[str, int] = {}
         """By plan id: how many such writes there were before it."""
+        self.forced: set[str] = set()
+        """Holders that an operator has fenced out, who cannot know it before they ask."""
         self.cuts = 0
         """How often a source said something that cannot be true."""
         self.seen: set[str] = set()
@@ -123,11 +135,36 @@ class Promises:
             live = not story.released and now < story.ends
             assert not live or call["replaces"] == story.newest.run, "promise 1: one holder"
             if live and story.holder != call["holder"].token:
-                assert self.world.is_dead(story.holder), "promise 1: only the dead are replaced"
+                forced = self._is_forced(lease.previous, process)
+                assert forced or self.world.is_dead(story.holder), "promise 1: only the dead"
         story.newest, story.holder = lease.fence, call["holder"].token
         story.ends = now + call["ttl"].total_seconds()
         story.released, story.applied = False, 0
         self.fences.append(lease.fence)
+
+    def _is_forced(self, replaced: Any, process: Any) -> bool:
+        """Whether an operator takes the lease, and has signed that before."""
+        if not process.forces:
+            return False
+        signed = process.was_busy or self._trail(replaced.interval, "stop_asked")
+        assert signed, "promise 12: fenced out, and nobody signed it"
+        self.forced.add(replaced.holder.token)
+        self.seen.add("fenced out by force")
+        return True
+
+    def _trail(self, interval: str, type_: str) -> list[Any]:
+        """The signed events of a kind on the trail of an interval (its key)."""
+        found = self.world.store.peek().scan(Kind.EVENT, JOB, prefix=f"{interval}/")
+        return [one.value for one in found if one.value["type"] == type_ and is_signed(one.value)]
+
+    def _store_ask_stop(
+        self, asked: bool, key: Any, generation: int, *_: Any, before: Any, process: Any
+    ) -> None:
+        lease = self.world.store.peek().lease(key)
+        if asked:
+            self.seen.add("asked to stop")
+            assert lease.fence.generation == generation
+            assert self._trail(lease.interval, "stop_asked"), "promise 12: nobody signed the stop"
 
     def _store_renew(self, lease: Any, fence: Fence, *_: Any, before: Any, process: Any) -> None:
         assert fence == self.store.newest, "promise 2: renewed by an old fence"
@@ -153,9 +190,13 @@ class Promises:
         assert not story.released
         assert seq > story.applied, "promise 2: a late or doubled write was applied again"
         story.applied = seq
-        self._store_note(None, writes, before=before, process=process)
+        self._written(writes, before, process)
 
     def _store_note(self, _: Any, writes: Any, *, before: Any, process: Any) -> None:
+        assert process.by_hand, "promise 2: a trigger wrote without a fence"
+        self._written(writes, before, process)
+
+    def _written(self, writes: Any, before: Any, process: Any) -> None:
         for write in writes:
             if not isinstance(write, Put):
                 continue
@@ -163,7 +204,14 @@ class Promises:
             if write.kind is Kind.RUN:
                 self._run(RunRecord.from_json(write.value), standing)
             elif write.kind is Kind.INTERVAL:
-                self._interval(write, IntervalRecord.from_json(write.value), standing)
+                record = IntervalRecord.from_json(write.value)
+                events = [
+                    other.value
+                    for other in writes
+                    if isinstance(other, Append) and other.prefix == write.key
+                ]
+                self._signed(record, standing, events)
+                self._interval(write, record, standing)
             elif write.kind is Kind.PLAN:
                 self._plan(PlanRecord.from_json(write.value), before)
             elif write.kind is Kind.RANGE:
@@ -174,18 +222,43 @@ class Promises:
         if standing is not None:
             was = RunRecord.from_json(standing.value)
             assert (was.ending, was.run_id) == (None, run.run_id), "a run is closed once"
-        if run.ending is Ending.ABANDONED:
-            self.seen.add("abandoned")
+        if run.ending in (Ending.ABANDONED, Ending.FENCED_OUT):
+            self.seen.add(run.ending)
             above = max(self.raised.values(), default=0)
             assert above > run.generation, "promise 3: closed before the target was fenced"
         elif run.ending is None:
             assert self.raised.get(run.run_id) == run.generation, "promise 3: fence first"
 
+    def _signed(self, record: IntervalRecord, standing: Any, events: list[Any]) -> None:
+        """Promise 12: what people do to an interval stands on its trail, in the same step."""
+        was = IntervalRecord.from_json(standing.value) if standing is not None else None
+        by_hand = {event["type"] for event in events if is_signed(event)}
+        self.seen |= by_hand
+        left_final = was is not None and was.state.is_final and not record.state.is_final
+        if left_final and not by_hand & {"rerun", "reopened"}:
+            alone = [event["type"] for event in events if event.get("actor") == "reconcile"]
+            assert set(alone) & {"target_rewound", "clock_stepped"}, "promise 12: nobody signed"
+        if record.reason in ("operator", "cancelled") and (was is None or was.reason is None):
+            assert "skipped" in by_hand, "promise 12: nobody signed the skip"
+        if by_hand:
+            assert record.repair_owner == OPERATOR or "rerun" not in by_hand
+        for event in events:
+            if event["type"] in ("rerun", "target_rewound") and "rerun" in event:
+                assert event["rerun"] == record.rerun
+
     def _interval(self, write: Put, record: IntervalRecord, standing: Any) -> None:
         was = IntervalRecord.from_json(standing.value) if standing is not None else None
         if was is not None and was.state.is_final:
             taken_back = record.reason == "recovered" or record.state is State.PENDING
-            assert record.rerun == was.rerun + 1 or taken_back, "promise 5: a final state was left"
+            reopened = was.state is State.FAILED and record.state is State.UNFINISHED
+            new = record.rerun > max(was.rerun, self.store.reruns.get(write.key, 0))
+            assert new or taken_back or reopened, "promise 5: a final state was left"
+        last = self.store.reruns.get(write.key, 0)
+        self.store.reruns[write.key] = max(last, record.rerun)
+        if record.reason == "operator":
+            which = (record.id, record.rerun)
+            applied = which in self.store.touched & self.target.touched
+            assert not applied, "promise 5: skipped, and something was applied"
         if was is not None and record.state is State.PENDING:
             # Worked under a clock that was ahead: it begins anew, and so does its allowance.
             self.store.revoked.pop((write.key, record.rerun), None)
@@ -296,6 +369,10 @@ class Promises:
         self.writes.append(self.world.key_of(part.interval))
         held = story.held[part.plan, part.span] = inside(now, part.span)
         self._real_changes(logged, rows, now)
+        if logged:
+            self.target.touched.add((part.interval, part.rerun))
+        if logged and process.lineage == self.world.lineage:
+            self.store.touched.add((part.interval, part.rerun))
         truth = inside(self.world.truth(self.fingerprints[part.plan]), part.span)
         mine, wanted = (
             {key: level for key, level in table.items() if key[0] not in part.apart}

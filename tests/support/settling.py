@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from reconcile.core.errors import ReconcileError
 from reconcile.core.events import RunReport
 from reconcile.core.model import Kind, Outcome
-from reconcile.core.operations.application import Application, ResumeRequest, RunRequest
+from reconcile.core.operations.application import (
+    ActRequest,
+    Application,
+    ResumeRequest,
+    RunRequest,
+)
 from reconcile.core.operations.by_hand import resume
+from reconcile.core.operations.interventions import rerun, skip, stop
 from reconcile.core.operations.trigger import run
 from reconcile.core.records import IntervalRecord
 
 from .processes import Process
+from .promises import OPERATOR, REASON
 from .sides import JOB
 from .world import START, World
 
@@ -47,8 +55,29 @@ def waiting(world: World) -> list[tuple[str, str]]:
 
 def approve(world: World, interval: str, plan: str) -> Process:
     """`reconcile resume JOB INTERVAL --approve HASH`, about to begin."""
-    request = ResumeRequest(JOB, interval, approve=plan, actor="ops", reason="it is right")
-    return world.start(lambda app: resume(app, request))
+    request = ResumeRequest(JOB, interval, approve=plan, actor=OPERATOR, reason=REASON)
+    return by_hand(world, lambda app: resume(app, request))
+
+
+def by_hand(world: World, act: Callable[[Application], Any], *, far: bool = False) -> Process:
+    """What an operator types, about to begin."""
+    process = world.start(act, far=far)
+    process.by_hand = True
+    return process
+
+
+def operator(
+    world: World, verb: str, interval: str | None, *, far: bool = False, force: bool = False
+) -> Process:
+    """`reconcile rerun`, `skip`, `stop` or `resume` (approving nothing), about to begin."""
+    if verb == "resume":
+        asked = ResumeRequest(JOB, interval, actor=OPERATOR, reason=REASON)
+        return by_hand(world, lambda app: resume(app, asked), far=far)
+    acts = {"rerun": rerun, "skip": skip, "stop": stop}
+    request = ActRequest(JOB, interval or "latest", OPERATOR, REASON, force=force)
+    process = by_hand(world, lambda app: acts[verb](app, request), far=far)
+    process.forces = force
+    return process
 
 
 def work_off(world: World) -> None:

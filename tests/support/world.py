@@ -245,6 +245,8 @@ class World:
                 trusts = not keeper._gone.is_set() and self.boot < keeper.trusted_until()
                 if not trusts or keeper._trust.lapse or process.lineage != self.lineage:
                     continue
+                if process.name in self.promises.forced:
+                    continue
                 taken = story.newest.generation > keeper.fence.generation
                 assert not (taken and story.holder != process.name), "promise 1: one holder"
 

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support.memory_target import MemoryTargetSide
+from support.promises import OPERATOR, is_signed
 from support.settling import (
     approve,
     each_due_interval_has_one_record,
     knock,
     knocked,
+    operator,
     records,
     waiting,
     work_off,
@@ -19,8 +21,10 @@ from support.settling import (
 from support.sides import JOB, MemoryStoreSide, Table
 from support.world import DAY, World
 
-from reconcile.core.errors import FencedOut
+from reconcile.core.errors import FencedOut, LeaseBusy
 from reconcile.core.model import Kind, LeaseKey, Outcome, State
+from reconcile.core.operations.application import RunRequest
+from reconcile.core.operations.trigger import run
 
 Build = Callable[..., World]
 
@@ -184,5 +188,125 @@ def test_a_run_whose_plan_went_with_the_store_is_fenced_out(build: Build) -> Non
     process.go("end")
     assert process.main.result.outcome is Outcome.FENCED_OUT
     assert world.target.rows() == {}
+    work_off(world)
+    assert world.target.rows() == of("ab")
+
+
+# --- what operators do in between
+
+
+def test_an_interval_is_not_skipped_while_its_holder_is_about_to_open_its_run(
+    build: Build,
+) -> None:
+    world = build(of("a"))
+    holder = world.start(knock)
+    holder.go("fence_raised")
+    skipper = operator(world, "skip", "2026-11-28")
+    skipper.go("end")
+    assert isinstance(skipper.main.result, LeaseBusy)
+    holder.go("end")
+    assert [record.state for record in records(world)] == [State.COMPLETED]
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_a_skip_fences_out_a_holder_that_was_stopped_with_a_run_open(
+    build: Build, far: bool
+) -> None:
+    world = build(of("ab"))
+    stopped = world.start(knock)
+    stopped.go("judged")
+    stopped.stopped = True
+    early = operator(world, "skip", "2026-11-28", far=far)
+    early.go("end")
+    assert isinstance(early.main.result, LeaseBusy)
+    world.advance(61)
+    operator(world, "skip", "2026-11-28", far=far).go("end")
+    (record,) = records(world)
+    assert (record.state, record.reason, record.repair_owner) == (
+        State.SKIPPED,
+        "operator",
+        OPERATOR,
+    )
+    stopped.stopped = False
+    stopped.go("end")
+    assert stopped.main.result.outcome is Outcome.FENCED_OUT
+    assert world.target.rows() == {}
+    (run,) = world.store.peek().scan(Kind.RUN, JOB)
+    assert run.value["ending"] == "abandoned"
+
+
+def test_a_skip_is_refused_while_another_interval_is_worked_and_a_run_of_this_one_is_open(
+    build: Build,
+) -> None:
+    world = build(of("a"), of("b"), missed=1)
+    killed = world.start(knock)
+    killed.go("range_planned")
+    killed.die()
+    world.rewrite("2026-11-28", of("c"))
+    other = world.start(lambda app: run(app, RunRequest(JOB, "2026-11-29")))
+    other.go("lease_acquired")
+    skipper = operator(world, "skip", "2026-11-28")
+    skipper.go("end")
+    assert isinstance(skipper.main.result, LeaseBusy)
+    other.go("run_opened")  # which closes the killed one's run, behind the fence
+    skipper = operator(world, "skip", "2026-11-28")
+    skipper.go("end")
+    assert records(world)[0].state is State.SKIPPED
+
+
+def test_what_a_killed_run_applied_and_did_not_tell_is_not_called_skipped(build: Build) -> None:
+    world = build(of("ab"))
+    killed = world.start(knock)
+    killed.go("range_committed")
+    killed.die()
+    (record,) = records(world)
+    assert record.grant == 0
+    operator(world, "skip", "2026-11-28").go("end")
+    (record,) = records(world)
+    assert (record.state, record.reason) == (State.FAILED, "cancelled")
+
+
+def test_no_two_reruns_have_one_number(build: Build) -> None:
+    world = build(of("ab"))
+    knocked(world)
+    for number in (1, 2):
+        rerun = operator(world, "rerun", "2026-11-28")
+        rerun.go("run_opened")
+        rerun.die()
+        assert [record.rerun for record in records(world)] == [number]
+        operator(world, "skip", "2026-11-28").go("end")
+        (record,) = records(world)
+        assert (record.state, record.rerun, record.reruns) == (State.COMPLETED, 0, number)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_stop_is_signed_before_it_is_done(build: Build, force: bool) -> None:
+    world = build(of("ab"))
+    holder = world.start(knock)
+    holder.go("run_opened")
+    stopper = operator(world, "stop", None, force=force)
+    stopper.go("store.acquire" if force else "store.ask_stop")
+    trail = world.store.peek().scan(Kind.EVENT, JOB)
+    assert next(one.value for one in trail if is_signed(one.value))["type"] == "stop_asked"
+    stopper.die()
+    holder.go("end")
+    assert holder.main.result.outcome is Outcome.COMPLETED
+
+
+def test_a_forced_stop_by_an_operator_who_finds_the_store_locked_is_signed_all_the_same(
+    build: Build,
+) -> None:
+    world = build(of("ab"))
+    holder = world.start(knock)
+    holder.go("range_planned")
+    stopper = operator(world, "stop", None, force=True)
+    stopper.go("store.note")
+    stopper.fault = "busy"
+    stopper.go("end")
+    assert stopper.main.result.forced
+    trail = world.store.peek().scan(Kind.EVENT, JOB)
+    assert [one.value["type"] for one in trail if is_signed(one.value)] == ["stop_asked"]
+    holder.go("end")
+    assert holder.main.result.outcome is Outcome.FENCED_OUT
     work_off(world)
     assert world.target.rows() == of("ab")
