@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from .checksum import Checksum
+from .errors import StoreUnusable
 from .model import Ending, Interval, State, Trigger
 
 if TYPE_CHECKING:
@@ -29,8 +30,11 @@ def to_text(instant: datetime) -> str:
 
 
 def from_text(text: str) -> datetime:
-    """Read what `to_text` wrote."""
-    return datetime.fromisoformat(text)
+    """Read what `to_text` wrote; ValueError for anything without an offset."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset")
+    return found
 
 
 def _plain(value: Any) -> Json:
@@ -51,7 +55,18 @@ class _Record:
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Self:
-        """The value of a record that `to_json` wrote."""
+        """The value of a record that `to_json` wrote. Raises `StoreUnusable` for another."""
+        try:
+            return cls._read(value)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise StoreUnusable(
+                f"the store is damaged: a {cls.__name__} in it cannot be read ({error})",
+                hint="restore it from a copy, or move it away: a new store is created and goes on "
+                "from what the target knows",
+            ) from error
+
+    @classmethod
+    def _read(cls, value: JsonObject) -> Self:
         known: dict[str, Any] = {}
         for f in fields(cls):  # type: ignore[arg-type]
             found: Any = value.get(f.name)

@@ -41,11 +41,16 @@ def from_json_text(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise StoreUnusable(
-            f"the store is damaged: {text[:40]!r} was stored as JSON and is none",
-            hint="restore it from a copy, or move it away: a new store is created and goes on "
-            "from what the target knows",
-        ) from error
+        raise damaged(f"{text[:40]!r} was stored as JSON and is none") from error
+
+
+def damaged(what: str) -> StoreUnusable:
+    """The refusal of a store in which that was found."""
+    return StoreUnusable(
+        f"the store is damaged: {what}",
+        hint="restore it from a copy, or move it away: a new store is created and goes on "
+        "from what the target knows",
+    )
 
 
 def _checked(value: Any) -> Json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import WriteConflict
 from ..core.model import ABSENT, ANY, Append, Fence, Grant, Kind, Lease, Put, Record, RunId
 from .encoding import (
+    damaged,
     from_json_text,
     from_micros,
     grant_from_text,
@@ -24,13 +25,26 @@ if TYPE_CHECKING:
 
 SQL = load("sqlite")
 Row = tuple[Any, ...]
+NOT_AS_WRITTEN = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""What reading a row that nobody wrote may raise: SQLite keeps no checksums, so a byte that a
+disk has changed is noticed here, or nowhere."""
 
 
 # --- leases
 
 
 def to_lease(key: LeaseKey, row: Row, boot: float, boot_id: str) -> Lease:
-    """A row of `lease`. Live: not released, the same boot, and its boot time has not come."""
+    """A row of `lease`. Live: not released, the same boot, and its boot time has not come.
+
+    Raises `StoreUnusable` for a row that nobody wrote.
+    """
+    try:
+        return _to_lease(key, row, boot, boot_id)
+    except NOT_AS_WRITTEN as error:
+        raise damaged(f"the lease of {key.job} is not as it was written") from error
+
+
+def _to_lease(key: LeaseKey, row: Row, boot: float, boot_id: str) -> Lease:
     released, expires_boot = bool(row[11]), row[7]
     return Lease(
         fence=Fence(key, row[0], RunId(row[1])),
@@ -49,8 +63,11 @@ def to_lease(key: LeaseKey, row: Row, boot: float, boot_id: str) -> Lease:
 
 
 def previous_of(key: LeaseKey, row: Row) -> Grant | None:
-    """The grant before the one of a row of `lease`."""
-    return None if row[15] is None else grant_from_text(key, row[15])
+    """The grant before the one of a row of `lease`. Raises `StoreUnusable`."""
+    try:
+        return None if row[15] is None else grant_from_text(key, row[15])
+    except NOT_AS_WRITTEN as error:
+        raise damaged(f"the lease of {key.job} is not as it was written") from error
 
 
 def as_grant(lease: Lease) -> Grant:
@@ -69,9 +86,15 @@ def as_grant(lease: Lease) -> Grant:
 
 
 def to_record(kind: Kind, job: str, row: Row) -> Record:
-    """A row of the statements `get` and `scan`."""
+    """A row of the statements `get` and `scan`. Raises `StoreUnusable`."""
     key, value, version, at, tag, blob = row
-    return Record(kind, job, key, from_json_text(value), version, from_micros(at), tag, blob)
+    try:
+        found = from_json_text(value)
+        if isinstance(found, dict):
+            return Record(kind, job, key, found, version, from_micros(at), tag, blob)
+    except NOT_AS_WRITTEN as error:
+        raise damaged(f"the {kind} record {key!r} of {job} is not as it was written") from error
+    raise damaged(f"the {kind} record {key!r} of {job} is no JSON object")
 
 
 def write_all(db: sqlite3.Connection, writes: Sequence[Write], at: int) -> None:

@@ -47,11 +47,20 @@ def read_fence(database: Database, key: LeaseKey) -> FenceRow | None:
         return None
     store_id, generation, run, scheduled_at, interval, rerun, total = rows[0]
     newest = None
-    if scheduled_at is not None:
-        newest = Newest(
-            from_text(text(scheduled_at)), text(interval), rerun, Checksum.parse(text(total))
-        )
-    return FenceRow(text(store_id), generation, RunId(text(run)), newest)
+    try:
+        if scheduled_at is not None:
+            newest = Newest(
+                from_text(text(scheduled_at)), text(interval), rerun, Checksum.parse(text(total))
+            )
+        if not isinstance(generation, int) or not isinstance(rerun, int | None):
+            raise TypeError("no integer")
+        return FenceRow(text(store_id), generation, RunId(text(run)), newest)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TargetUnusable(
+            f"the row of job {key.job} in reconcile_fence of {database.path} is not as it was"
+            " written, so nobody knows who may write there",
+            hint="restore it from a copy, or delete that row once no run of the job is alive",
+        ) from error
 
 
 def is_of(row: FenceRow, fence: Fence) -> bool:
@@ -145,7 +154,16 @@ def read_marker(database: Database, plan: PlanId, number: int) -> Committed | No
         return None
     total, *counts = rows[0]
     actions = (Action.GRANT, Action.REVOKE, Action.UPDATE)
-    return Committed(Checksum.parse(text(total)), dict(zip(actions, counts, strict=True)))
+    try:
+        checksum = Checksum.parse(text(total))
+        return Committed(checksum, dict(zip(actions, map(int, counts), strict=True)))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TargetUnusable(
+            f"the marker of range {number} in reconcile_ranges of {database.path} is not as it"
+            " was written",
+            hint="restore it from a copy; or delete the rows of this plan, and what they marked is"
+            f" compared again: DELETE FROM reconcile_ranges WHERE \"plan\" = '{plan}'",
+        ) from error
 
 
 def write_marker(
