@@ -15,6 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from .keys import KeyPolicy
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import PurePath
@@ -71,7 +73,7 @@ class SourceConfig(NamedTuple):
 
 class TargetConfig(NamedTuple):
     """`[jobs.NAME.target]`. `url` is normalised, see `sqlite_url`. `columns` are those
-    beside the account."""
+    beside the account. `key_policy` is the job's: the target's schema tells it the source."""
 
     type: str
     url: str
@@ -80,6 +82,7 @@ class TargetConfig(NamedTuple):
     account: str | None = None
     columns: tuple[str, ...] | None = None
     scope: str | None = None
+    key_policy: KeyPolicy = KeyPolicy.EXACT
 
 
 class GuardsConfig(NamedTuple):

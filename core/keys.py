@@ -21,7 +21,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+SHOWN = 5
+"""So many spellings of one account are named."""
 
 _WHITE_SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -59,6 +62,19 @@ def normaliser(policy: KeyPolicy) -> Callable[[str], str] | None:
     if policy is KeyPolicy.NFC:
         return _nfc
     return _trim if policy is KeyPolicy.TRIM else None
+
+
+def listed(spellings: Sequence[str]) -> str:
+    """Spellings of one account for a message: `'Ann' and 'ann'`.
+
+    What is not composed is written with escapes, or it would look like what is.
+    """
+    from unicodedata import is_normalized
+
+    shown = [repr(s) if is_normalized("NFC", s) else ascii(s) for s in spellings[:SHOWN]]
+    more = len(spellings) - len(shown)
+    last = f"{more} more" if more else shown.pop()
+    return f"{', '.join(shown)} and {last}" if shown else last
 
 
 def _casefold(spelling: str) -> str:

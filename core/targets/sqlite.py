@@ -14,6 +14,7 @@ trigger, the scope, a column's type)?
 from __future__ import annotations
 
 import sqlite3
+from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from ..errors import FenceIsHigher, OldOverNew, TargetUnusable
 from ..model import FenceRow
 from ..records import to_text
 from . import sqlite_fence
+from .sqlite_accounts import accounts, functions
 from .sqlite_changes import Application, named, why_unequal
 from .sqlite_database import Database
 from .sqlite_ddl import ddl
@@ -33,7 +35,7 @@ from .sqlite_table import read_table
 from .sqlite_text import text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import timedelta
 
     from ..config import TargetConfig
@@ -74,7 +76,8 @@ class SqliteTarget:
         self._clock = clock
         self._source_columns = source_columns
         self._fence_wait = fence_wait
-        self._database = Database(sqlite_path(config.url), clock)
+        self._database = Database(sqlite_path(config.url), clock, functions(config.key_policy))
+        self._accounts = accounts(self._database, config.key_policy)
         self._table: Table | None = None
         self._version: int | None = None
         self._lock = RLock()
@@ -90,8 +93,13 @@ class SqliteTarget:
 
     def lines(self, span: KeySpan) -> list[bytes]:
         """See `endpoints.Target`. The order is that of the index which begins with the account."""
-        with self._lock, self._database.reading(WAIT):
-            return self._lines(self._current_table(), span)
+        with self._lock, self._reading_accounts(WAIT) as table:
+            return self._lines(table, span)
+
+    def collisions(self, span: KeySpan) -> Mapping[str, str]:
+        """See `endpoints.Target`."""
+        with self._lock, self._reading_accounts(WAIT) as table:
+            return self._accounts.collisions(table, span)
 
     def floor(self, key: LeaseKey) -> FenceRow | None:
         """See `endpoints.Target`."""
@@ -122,26 +130,13 @@ class SqliteTarget:
 
     def commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:
         """See `endpoints.Target`."""
-        database = self._database
-        with self._lock, database.writing(by - self._clock.boot()):
-            table = self._current_table()
-            sqlite_fence.check_fence(database, fence)
-            standing = sqlite_fence.read_marker(database, part.plan, part.number)
-            if standing is not None:
-                return standing
-            database.execute("SAVEPOINT changes")
-            application = Application(database, table, part.changes)
-            applied = application.run()
-            after = self._summed(table, part) if applied else []
-            done = Committed(checksum(after), application.counts)
-            if not applied or done.checksum != part.expected:
-                database.execute("ROLLBACK TO changes")
-                raise self._why(table, part, application, after if applied else None)
-            now = self._now()
-            write_log(database, table.schema, fence, part, now)
-            sqlite_fence.write_marker(database, fence, part, done, now)
-            database.commit(by)
-            return done
+        with self._lock:
+            if self._accounts.looks:
+                # So that under the lock only what is newer than this has to be looked at.
+                with self._reading_accounts(by - self._clock.boot()):
+                    pass
+            with self._database.writing(by - self._clock.boot()):
+                return self._commit(fence, part, by)
 
     def marker(self, plan: PlanId, number: int) -> Committed | None:
         """See `endpoints.Target`."""
@@ -169,7 +164,9 @@ class SqliteTarget:
         self, *, interval: str | None = None, account: str | None = None
     ) -> Iterator[tuple[JsonObject, Change]]:
         """See `endpoints.Target`; those of this job. Holds no lock between pages."""
-        query = Query(self._job, interval, account)
+        # As it was logged under this policy, and under `exact` before.
+        names = () if account is None else (self._accounts.normalise(account), account)
+        query = Query(self._job, interval, names)
         last: int | None = 0
         while last is not None:
             with self._lock, self._database.reading(WAIT):
@@ -189,6 +186,39 @@ class SqliteTarget:
             self._database.close()
 
     # --- parts
+
+    def _commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:
+        database, table = self._database, self._current_table()
+        sqlite_fence.check_fence(database, fence)
+        standing = sqlite_fence.read_marker(database, part.plan, part.number)
+        if standing is not None:
+            return standing
+        self._accounts.look(table)
+        changes = self._accounts.own(table, part)
+        database.execute("SAVEPOINT changes")
+        application = Application(database, table, changes, self._accounts.normalise)
+        before = database.changed()
+        applied = application.run()
+        after: list[bytes] = []
+        if applied:
+            self._accounts.written(table, changes, database.changed() - before)
+            after = self._summed(table, part)
+        done = Committed(checksum(after), application.counts)
+        if not applied or done.checksum != part.expected:
+            database.execute("ROLLBACK TO changes")
+            raise self._why(table, part, application, after if applied else None)
+        now = self._now()
+        write_log(database, table.schema, fence, part, changes, now)
+        sqlite_fence.write_marker(database, fence, part, done, now)
+        database.commit(by)
+        return done
+
+    @contextmanager
+    def _reading_accounts(self, wait: float) -> Iterator[Table]:
+        with self._database.reading(wait, keep=self._accounts.looks):
+            table = self._current_table()
+            self._accounts.look(table)
+            yield table
 
     def _now(self) -> str:
         return to_text(self._clock.now())
@@ -217,7 +247,7 @@ class SqliteTarget:
                 hint="mend or delete such rows, or leave them out by the target's scope",
             )
         lines: list[bytes] = []
-        cursor = database.cursor(*table.select(span))
+        cursor = database.cursor(*self._accounts.select(table, span))
         try:
             while rows := cursor.fetchmany(_BATCH):
                 lines += lines_of(rows)

@@ -10,7 +10,7 @@ from ..errors import ChangedMeanwhile, TargetUnusable
 from ..rows import Action, Change
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..errors import ReconcileError
     from ..rows import RangeChanges, Row
@@ -27,9 +27,17 @@ _KEY_CONFLICTS = {
 class Application:
     """One attempt to apply changes, in a transaction of the caller's."""
 
-    def __init__(self, database: Database, table: Table, changes: Sequence[Change]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        table: Table,
+        changes: Sequence[Change],
+        normalise: Callable[[str], str],
+    ) -> None:
+        """The changes are in the table's own spellings, which `normalise` leads to accounts."""
         self._database = database
         self._table = table
+        self._normalise = normalise
         self._of: dict[Action, list[Change]] = {action: [] for action in Action}
         for change in changes:
             self._of[change.action].append(change)
@@ -75,7 +83,9 @@ class Application:
             if count:
                 changed.append(change)
         if changed:
-            return ChangedMeanwhile(list(dict.fromkeys(c.row[0] or "" for c in changed)))
+            return ChangedMeanwhile(
+                list(dict.fromkeys(self._normalise(c.row[0] or "") for c in changed))
+            )
         if self._conflict is not None:
             return self._conflict
         return None

@@ -17,6 +17,7 @@ import sqlite3
 import stat
 from contextlib import contextmanager
 from threading import Event
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..canonical import float_text
@@ -30,7 +31,7 @@ from ..errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ..ports import Clock
@@ -41,6 +42,7 @@ SLICE = 0.2
 _STEPS = 100_000
 """Steps of SQLite's machine, a millisecond or two, between looks whether to break off."""
 
+_NONE: Mapping[str, Callable[[Any], Any]] = MappingProxyType({})
 _PRIMARY = 0xFF
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _BROKEN_DISK = {
@@ -74,9 +76,13 @@ _MEANINGS: tuple[tuple[set[int], type[ReconcileError], str], ...] = (
 class Database:
     """The connection, opened at first use. Not for two threads at once, but for `interrupt`."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(
+        self, path: Path, clock: Clock, functions: Mapping[str, Callable[[Any], Any]] = _NONE
+    ) -> None:
+        """`functions` are SQL's, of one argument and deterministic, by name."""
         self.path = path
         self._clock = clock
+        self._functions = {"reconcile_float": float_text, **functions}
         self._connection: sqlite3.Connection | None = None
         self._interrupted = Event()
 
@@ -95,6 +101,10 @@ class Database:
         with self._translated():
             return self._open().execute(sql, parameters).rowcount
 
+    def changed(self) -> int:
+        """How many rows this connection has changed so far, triggers' changes too."""
+        return self._open().total_changes
+
     def execute_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
         """One statement for each row; how many rows all of them changed. sqlite3's own
         errors come out as they are: the caller knows which row it was."""
@@ -102,12 +112,17 @@ class Database:
         return self._open().executemany(sql, rows).rowcount
 
     @contextmanager
-    def reading(self, wait: float) -> Iterator[None]:
-        """A transaction that sees one state of the database. Waits at most `wait` seconds."""
+    def reading(self, wait: float, *, keep: bool = False) -> Iterator[None]:
+        """A transaction that sees one state of the database. Waits at most `wait` seconds.
+
+        With `keep` what it wrote into temporary tables stays, unless it ends in an error.
+        """
         # A deferred BEGIN takes no lock; the first read does, and it is what may have to wait.
         self.patiently(self._begin_reading, wait)
         try:
             yield
+            if keep:
+                self.execute("COMMIT")
         finally:
             self._roll_back()
 
@@ -270,7 +285,8 @@ class Database:
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA cache_spill=OFF")
         connection.set_progress_handler(self._interrupted.is_set, _STEPS)
-        connection.create_function("reconcile_float", 1, float_text, deterministic=True)
+        for name, function in self._functions.items():
+            connection.create_function(name, 1, function, deterministic=True)
         (encoding,) = connection.execute("PRAGMA encoding").fetchone()
         if encoding != b"UTF-8":
             raise TargetUnusable(

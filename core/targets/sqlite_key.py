@@ -5,9 +5,11 @@ All raise `TargetUnusable`, with the statement or setting that mends it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import TargetUnusable
+from ..keys import KeyPolicy
+from ..rows import ColumnKind
 from .sqlite_text import quoted, text
 
 if TYPE_CHECKING:
@@ -37,22 +39,43 @@ def check_key(
         )
 
 
+def check_policy(where: str, account: TableColumn, kind: ColumnKind, policy: KeyPolicy) -> None:
+    """Only text is spelled in more than one way."""
+    if policy is not KeyPolicy.EXACT and kind is not ColumnKind.TEXT:
+        raise TargetUnusable(
+            f"the account {account.name} of {where} is {account.type or 'untyped'}, no text, and"
+            f' the job says key_policy = "{policy}"',
+            hint="take key_policy out: such accounts are compared by value",
+        )
+
+
+class Exactness(NamedTuple):
+    """Which keys we take for one: those with the same `account` under the policy."""
+
+    account: str
+    policy: KeyPolicy
+
+
 def check_unique(
-    database: Database, name: str, key: Sequence[TableColumn], *, is_primary: bool
+    database: Database,
+    name: str,
+    key: Sequence[TableColumn],
+    exactness: Exactness,
+    *,
+    is_primary: bool,
 ) -> None:
-    """One unique index is on exactly the key, and compares as we do. A primary key that is
-    the row's number has no index."""
+    """A unique index is on exactly the key, and each that is compares as we do. A primary key
+    that is the row's number has no index."""
     names = {column.name for column in key}
+    found = False
     for index, *_ in database.rows(
         'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial', (name,)
     ):
-        of = database.rows(
-            'SELECT name, coll FROM pragma_index_xinfo(?) WHERE "key"', (text(index),)
-        )
-        if all(n is not None for n, _ in of) and {text(n) for n, _ in of} == names:
-            _check_exact(database, name, [(text(n), text(coll)) for n, coll in of])
-            return
-    if is_primary:
+        of = _indexed(database, index)
+        if {column for column, _ in of} == names:
+            found = True
+            _check_exact(database, name, of, exactness)
+    if found or is_primary:
         return
     listed = ", ".join(quoted(column.name) for column in key)
     raise TargetUnusable(
@@ -62,13 +85,53 @@ def check_unique(
     )
 
 
-def _check_exact(database: Database, name: str, key: Sequence[tuple[str, str]]) -> None:
+def lookup_collation(database: Database, name: str, account: TableColumn) -> str:
+    """The collation in which some index begins with the account; BINARY where none does."""
+    found = {
+        of[0][1]
+        for (index,) in database.rows(
+            "SELECT name FROM pragma_index_list(?) WHERE NOT partial", (name,)
+        )
+        if (of := _indexed(database, index)) and of[0][0] == account.name
+    }
+    known = found & _SUITS.keys()
+    return min(known) if known and _BINARY not in found else _BINARY
+
+
+def _indexed(database: Database, index: bytes) -> list[tuple[str | None, str]]:
+    """The columns that an index is on, None for an expression, each with its collation."""
+    return [
+        (None if column is None else text(column), text(collation).upper())
+        for column, collation in database.rows(
+            'SELECT name, coll FROM pragma_index_xinfo(?) WHERE "key" ORDER BY seqno',
+            (text(index),),
+        )
+    ]
+
+
+_BINARY = "BINARY"
+_SUITS = {"NOCASE": KeyPolicy.CASEFOLD, "RTRIM": KeyPolicy.TRIM}
+"""Collations of SQLite's own, and the policy under which all that one of them takes for one
+account is one. NOCASE folds the letters of ASCII, RTRIM leaves blanks at the end out."""
+
+
+def _check_exact(
+    database: Database, name: str, key: Sequence[tuple[str | None, str]], exactness: Exactness
+) -> None:
     """Keys that the table takes for one and we take for two would lose one of them: a grant
     in one range would meet the row that a later range revokes."""
     for column, collation in key:
-        if collation.upper() != "BINARY":
-            raise TargetUnusable(
-                f"the key of table {name} in {database.path} compares {column} as {collation},"
-                " so that keys which differ would be one row",
-                hint=f"give {column} the collation BINARY in the key: keys are compared exactly",
+        suited = _SUITS.get(collation) if column == exactness.account else None
+        if collation == _BINARY or (suited is not None and suited is exactness.policy):
+            continue
+        mend = f"give {column} the collation BINARY in the key: keys are compared exactly"
+        if suited is not None:
+            mend = (
+                f"accounts that it takes for one are one: let the job say key_policy ="
+                f' "{suited}"; if they are not, give {column} the collation BINARY in the key'
             )
+        raise TargetUnusable(
+            f"the key of table {name} in {database.path} compares {column} as {collation},"
+            " so that keys which differ would be one row",
+            hint=mend,
+        )

@@ -22,10 +22,20 @@ PAGE = 1000
 
 
 def write_log(
-    database: Database, schema: Schema, fence: Fence, part: RangeChanges, now: str
+    database: Database,
+    schema: Schema,
+    fence: Fence,
+    part: RangeChanges,
+    changes: Sequence[Change],
+    now: str,
 ) -> None:
-    """Log each change of a range."""
-    changes = part.changes
+    """Log each change of a range.
+
+    `changes` are those of `part` in the table's own spellings, as they were applied; key,
+    before and after are logged so, and the column `account` is the normalised one, by which
+    a change is found however its account is spelled.
+    """
+    accounts = [change.row[0] for change in part.changes]
     names = [column.name for column in schema.columns]
     keys = _arrays([[change.row[i] for i in schema.key] for change in changes])
     befores = _objects(names, [change.before for change in changes])
@@ -36,19 +46,21 @@ def write_log(
         ' action, account, "key", "before", "after")'
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?, ?, ?)",
         (
-            (*same, change.action.value, bindable(change.row[0]), key, before, after)
-            for change, key, before, after in zip(changes, keys, befores, afters, strict=True)
+            (*same, change.action.value, bindable(account), key, before, after)
+            for change, account, key, before, after in zip(
+                changes, accounts, keys, befores, afters, strict=True
+            )
         ),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which logged changes are asked for."""
+    """Which logged changes are asked for; of an account in any of some spellings."""
 
     job: str
     interval: str | None
-    account: str | None
+    accounts: tuple[str, ...] = ()
 
 
 def read_log(
@@ -61,9 +73,9 @@ def read_log(
     if query.interval is not None:
         where.append("interval = ?")
         bound.append(query.interval)
-    if query.account is not None:
-        where.append("account = CAST(? AS TEXT)")
-        bound.append(bindable(query.account))
+    if query.accounts:
+        where.append(f"account IN ({', '.join(['CAST(? AS TEXT)'] * len(query.accounts))})")
+        bound += map(bindable, query.accounts)
     rows = database.rows(
         'SELECT id, interval, rerun, "range", run_id, generation, time, action, "before",'
         f' "after" FROM reconcile_changes WHERE {" AND ".join(where)} ORDER BY id LIMIT {PAGE}',

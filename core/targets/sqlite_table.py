@@ -13,7 +13,8 @@ Kinds follow SQLite's own rules, by which a column's declared type gives its aff
 
 Order and bounds are by code point whatever the column's collation says: comparisons name
 BINARY. Where the index that begins with the account has another collation, each range is a
-scan of the table: slow, and right.
+scan of the table: slow, and right. Under a key policy other than `exact` both are of the
+normalised account, which `sqlite_spellings.py` finds.
 
 A row's before-image is compared as canonical bytes, so it does not matter in which of its
 possible types SQLite stored a value.
@@ -26,8 +27,9 @@ from typing import TYPE_CHECKING
 
 from ..canonical import Unconvertible, canonical
 from ..errors import TargetUnusable
+from ..keys import KeyPolicy
 from ..rows import Column, ColumnKind, Schema
-from .sqlite_key import check_key, check_unique
+from .sqlite_key import Exactness, check_key, check_policy, check_unique, lookup_collation
 from .sqlite_text import Bound, bindable, quoted, text
 
 if TYPE_CHECKING:
@@ -59,58 +61,64 @@ class Table:
     scope: str | None
     schema: Schema
     columns: tuple[TableColumn, ...]
+    collation: str = "BINARY"
+    """In which the account is looked up by an index, where one begins with it."""
 
     def select(self, span: KeySpan) -> tuple[str, list[Bound]]:
         """Canonical texts of the rows in scope of a span."""
         account = self.columns[0]
         order = self._order(account)
-        where = [self._in_scope()]
+        where = [self.in_scope()]
         bounds: list[Bound] = []
         for sign, bound in ((">", span.lower), ("<=", span.upper)):
             if bound is not None:
                 where.append(f"{order} {sign} {_placed(self._kind(0))} COLLATE BINARY")
                 bounds.append(_value(bound, self._kind(0)))
-        texts = ", ".join(self._text(i) for i in range(len(self.columns)))
-        return f"SELECT {texts} FROM {self._table} WHERE {' AND '.join(where)}", bounds
+        texts = ", ".join(self.text_of(i) for i in range(len(self.columns)))
+        return f"SELECT {texts} FROM {self.quoted_name} WHERE {' AND '.join(where)}", bounds
 
     def select_odd_account(self, span: KeySpan) -> str | None:
-        """Accounts that belong to no span, once for all spans: NULL, or no integer."""
+        """Accounts that belong to no span, once for all spans: NULL, or no integer; under a key
+        policy what is no text."""
         if span.lower is not None:
             return None
         account = self._quoted(self.columns[0])
         odd = f"{account} IS NULL"
-        if self.schema.account.kind is ColumnKind.INTEGER:
+        if self.schema.policy is not KeyPolicy.EXACT:
+            odd = f"typeof({account}) <> 'text'"
+        elif self.schema.account.kind is ColumnKind.INTEGER:
             odd += f" OR typeof({account}) <> 'integer'"
         elif self.columns[0].not_null:
             return None
-        return f"SELECT quote({account}) FROM {self._table} WHERE ({odd}) AND {self._in_scope()}"
+        return (
+            f"SELECT quote({account}) FROM {self.quoted_name} WHERE ({odd}) AND {self.in_scope()}"
+        )
 
     def grant(self) -> str:
         """Insert one row; bound to `bind(after)`. Overrides what the table says of conflicts."""
         names = ", ".join(quoted(column.name) for column in self.columns)
         values = ", ".join(_placed(column.kind) for column in self.schema.columns)
-        return f"INSERT OR ABORT INTO {self._table} ({names}) VALUES ({values})"
+        return f"INSERT OR ABORT INTO {self.quoted_name} ({names}) VALUES ({values})"
 
     def revoke(self) -> str:
         """Delete one row as it was; bound to `bind_as_it_was`."""
-        return f"DELETE FROM {self._table} WHERE {self._as_it_was()}"
+        return f"DELETE FROM {self.quoted_name} WHERE {self._as_it_was()}"
 
     def update(self) -> str:
         """Set one row's other columns; bound to those of `bind`, then `bind_as_it_was`."""
         values = ", ".join(
             f"{quoted(self.columns[i].name)} = {_placed(self._kind(i))}" for i in self.others
         )
-        return f"UPDATE OR ABORT {self._table} SET {values} WHERE {self._as_it_was()}"
+        return f"UPDATE OR ABORT {self.quoted_name} SET {values} WHERE {self._as_it_was()}"
 
     def count_as_it_was(self) -> str:
         """How many rows still are as they were; bound to `bind_as_it_was`."""
-        return f"SELECT count(*) FROM {self._table} WHERE {self._as_it_was()}"
+        return f"SELECT count(*) FROM {self.quoted_name} WHERE {self._as_it_was()}"
 
     def count_of_key(self) -> str:
         """How many rows have a key, and how many of them are in scope; bound to `bind_key`."""
-        return (
-            f"SELECT count(*), total({self._in_scope()}) FROM {self._table} WHERE {self._of_key()}"
-        )
+        counts = f"count(*), total({self.in_scope()})"
+        return f"SELECT {counts} FROM {self.quoted_name} WHERE {self._of_key()}"
 
     @property
     def others(self) -> list[int]:
@@ -143,17 +151,23 @@ class Table:
     # --- parts of statements
 
     @property
-    def _table(self) -> str:
+    def quoted_name(self) -> str:
+        """The table in SQL."""
         return quoted(self.name)
+
+    def named(self, at: int) -> str:
+        """A column in SQL."""
+        return self._quoted(self.columns[at])
 
     def _kind(self, at: int) -> ColumnKind:
         return self.schema.columns[at].kind
 
     def _quoted(self, column: TableColumn) -> str:
         # Qualified, because SQLite takes a lone "name" that is no column for a text.
-        return f"{self._table}.{quoted(column.name)}"
+        return f"{self.quoted_name}.{quoted(column.name)}"
 
-    def _in_scope(self) -> str:
+    def in_scope(self) -> str:
+        """The condition that a row is ours."""
         # On its own line, so that a comment at the end of the scope hides nothing.
         return f"({self.scope}\n)" if self.scope else "1"
 
@@ -162,9 +176,9 @@ class Table:
         kind = self.schema.account.kind
         if kind is ColumnKind.INTEGER or (kind is ColumnKind.TEXT and is_text(account.type)):
             return self._quoted(account)
-        return self._text(0)
+        return self.text_of(0)
 
-    def _text(self, at: int) -> str:
+    def text_of(self, at: int) -> str:
         """A column's canonical text."""
         column, kind = self.columns[at], self._kind(at)
         name = self._quoted(column)
@@ -192,9 +206,9 @@ class Table:
     def _as_it_was(self) -> str:
         """The row of a before-image, in scope."""
         same = [
-            f"CAST({self._text(i)} AS BLOB) IS CAST(? AS BLOB)" for i in range(len(self.columns))
+            f"CAST({self.text_of(i)} AS BLOB) IS CAST(? AS BLOB)" for i in range(len(self.columns))
         ]
-        return " AND ".join([*same, self._of_key(), self._in_scope()])
+        return " AND ".join([*same, self._of_key(), self.in_scope()])
 
 
 def read_table(
@@ -228,12 +242,20 @@ def read_table(
     others = pick.all(wanted) if wanted else [c for c in declared.values() if not c.generated]
     columns = (account, *(c for c in others if c != account))
     check_key(pick.where, key, account, columns)
-    check_unique(database, name, key, is_primary=set(key) == set(primary))
+    check_policy(pick.where, account, kind_of(account.type), config.key_policy)
+    check_unique(
+        database,
+        name,
+        key,
+        Exactness(account.name, config.key_policy),
+        is_primary=set(key) == set(primary),
+    )
     schema = Schema(
         tuple(Column(c.name, kind_of(c.type), not c.not_null) for c in columns),
         tuple(columns.index(c) for c in key),
+        config.key_policy,
     )
-    table = Table(name, config.scope, schema, columns)
+    table = Table(name, config.scope, schema, columns, lookup_collation(database, name, account))
     if config.scope:
         _check_scope(database, table)
     return table
@@ -305,7 +327,7 @@ def _declared(database: Database, name: str) -> dict[str, TableColumn]:
 
 def _check_scope(database: Database, table: Table) -> None:
     try:
-        database.rows(f"EXPLAIN SELECT 1 FROM {quoted(table.name)} WHERE {table._in_scope()}")
+        database.rows(f"EXPLAIN SELECT 1 FROM {quoted(table.name)} WHERE {table.in_scope()}")
     except TargetUnusable as error:
         raise TargetUnusable(
             f"scope {table.scope!r} cannot be used: {error.__cause__}",
