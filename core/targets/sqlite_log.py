@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..errors import TargetUnusable
 from ..rows import Change
 from .sqlite_text import bindable, text
 
@@ -41,17 +43,20 @@ def write_log(
     befores = _objects(names, [change.before for change in changes])
     afters = _objects(names, [change.after for change in changes])
     same = (part.job, part.interval, part.rerun, part.number, fence.run, fence.generation, now)
-    database.execute_many(
-        'INSERT INTO reconcile_changes (job, interval, rerun, "range", run_id, generation, time,'
-        ' action, account, "key", "before", "after")'
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?, ?, ?)",
-        (
-            (*same, change.action.value, bindable(account), key, before, after)
-            for change, account, key, before, after in zip(
-                changes, accounts, keys, befores, afters, strict=True
-            )
-        ),
-    )
+    try:
+        database.execute_many(
+            'INSERT INTO reconcile_changes (job, interval, rerun, "range", run_id, generation,'
+            ' time, action, account, "key", "before", "after")'
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?, ?, ?)",
+            (
+                (*same, change.action.value, bindable(account), key, before, after)
+                for change, account, key, before, after in zip(
+                    changes, accounts, keys, befores, afters, strict=True
+                )
+            ),
+        )
+    except sqlite3.Error as error:
+        raise database.error_for(error, ", table reconcile_changes") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +88,30 @@ def read_log(
     )
     names = [column.name for column in schema.columns]
     found = []
-    for _, of, rerun, number, run, generation, time, action, before, after_ in rows:
-        facts: JsonObject = {
-            "job": query.job,
-            "interval": text(of),
-            "rerun": rerun,
-            "range": number,
-            "run": text(run),
-            "generation": generation,
-            "at": text(time),
-            "action": text(action),
-        }
-        found.append((facts, Change(_row(names, before), _row(names, after_))))
+    for row in rows:
+        try:
+            found.append(_logged(query.job, names, row))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise TargetUnusable(
+                f"row {row[0]} of reconcile_changes in {database.path} is not as it was written",
+                hint="delete that row, or restore it from a copy",
+            ) from error
     return found, (rows[-1][0] if len(rows) == PAGE else None)
+
+
+def _logged(job: str, names: Sequence[str], row: Any) -> tuple[JsonObject, Change]:
+    _, of, rerun, number, run, generation, time, action, before, after = row
+    facts: JsonObject = {
+        "job": job,
+        "interval": text(of),
+        "rerun": rerun,
+        "range": number,
+        "run": text(run),
+        "generation": generation,
+        "at": text(time),
+        "action": text(action),
+    }
+    return facts, Change(_row(names, before), _row(names, after))
 
 
 def _objects(names: Sequence[str], rows: Sequence[Row | None]) -> list[str | None]:
