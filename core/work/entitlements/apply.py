@@ -26,7 +26,7 @@ from ...model import Kind, PlanId, Put
 from ...ports import Step
 from ...records import range_key
 from ...rows import Action, KeySpan, RangeChanges
-from .compare import compare, unpack
+from .compare import compare, set_apart, unpack
 from .judge import Totals, judge_counts
 from .plan import APPLYING
 from .prove import ranges_of
@@ -185,6 +185,7 @@ class Applier:
         span = KeySpan(found.lower, found.upper)
         rows, bad = self._source_rows(found)
         observed = self.target.lines(span)
+        bad = set_apart(bad, self.target, span, self.schema)
         if stubborn:
             # They may change again before the commit, so they are no part of what it sums up.
             rows = [row for row in rows if row[0] not in stubborn]

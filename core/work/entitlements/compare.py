@@ -83,9 +83,7 @@ def compare(
     )
 
 
-def set_apart(
-    bad: dict[str, str], target: Target, span: KeySpan, schema: Schema
-) -> dict[str, str]:
+def set_apart(bad: dict[str, str], target: Target, span: KeySpan, schema: Schema) -> dict[str, str]:
     """The source's bad accounts of a span, and those that the target spells in several ways.
 
     Asked after the span's lines were read: who is mended in between is quarantined in vain,

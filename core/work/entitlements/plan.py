@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...events import Progress
+from ...keys import normaliser
 from ...model import Delete, Kind, Put
 from ...ports import Step
 from ...records import PlanRecord, RangeRecord, range_key
 from ...rows import Action
-from .compare import compare, pack
+from .compare import compare, pack, set_apart
 from .ranges import cut
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Planner:
     def new_plan(self) -> PlanRecord:
         """An empty plan for the truth that `reading` tells."""
         record = self.order.record
+        must, normalise = self.config.guards.must_contain, normaliser(self.schema.policy)
         return PlanRecord(
             id=self.order.new_id(),
             interval=self.order.interval.key,
@@ -56,7 +58,7 @@ class Planner:
             fingerprint=self.reading.fingerprint,
             range_size=self.config.range_size,
             begun_at=self.order.now(),
-            missing=list(self.config.guards.must_contain),
+            missing=list(map(normalise, must) if normalise else must),
             applied_revoke=record.revoke,
             applied_update=record.update,
         )
@@ -70,7 +72,8 @@ class Planner:
         for part in cut(pages, plan.range_size, self.schema, after=after, number=plan.ranges + 1):
             self.order.progressed()
             observed = self.target.lines(part.span)
-            difference = compare(part.rows, observed, self.schema, part.bad)
+            bad = set_apart(part.bad, self.target, part.span, self.schema)
+            difference = compare(part.rows, observed, self.schema, bad)
             self.order.progressed()
             found = _range_record(part, difference, begins)
             plan = _add(plan, found, difference, part)
