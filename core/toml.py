@@ -116,6 +116,7 @@ def defaults() -> Mapping[str, str]:
         "timezone": job.timezone,
         "start": "the first run",
         "deadline": f"one period, between {show_duration(15 * MINUTE)} and 24h",
+        "key_policy": work.target.key_policy.value,
         "range_size": str(work.range_size),
         "max_attempts": str(job.max_attempts),
         "retry_delay": show_duration(job.retry_delay),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import placeholders
 from .config import SourceConfig, TargetConfig, sqlite_url
 from .errors import ConfigError
+from .keys import KeyPolicy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +26,8 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|$)")
 _CSV_SUFFIXES = (".csv", ".csv.gz")
 _LATER_SOURCE_TYPES = ("jsonl", "json", "sql", "http", "scim", "ldap")
 _LATER_TARGET_TYPES = ("http", "scim")
-_LATER_SOURCE_KEYS = ("url", "query", "manifest", "fields", "rate", "sorted", "key_policy")
-_LATER_TARGET_KEYS = ("schema", "interval_column", "rate", "key_policy")
+_LATER_SOURCE_KEYS = ("url", "query", "manifest", "fields", "rate", "sorted")
+_LATER_TARGET_KEYS = ("schema", "interval_column", "rate")
 _UNFIT_DELIMITERS = ('"', "\n", "\r", "\0")
 
 
@@ -36,6 +37,18 @@ class Shared(NamedTuple):
     account: str | None
     columns: tuple[str, ...] | None
     key: tuple[str, ...] | None
+    key_policy: KeyPolicy = KeyPolicy.EXACT
+
+
+def read_shared(job: Section) -> Shared:
+    """What stands at job level."""
+    policy = job.choice("key_policy", tuple(KeyPolicy))
+    return Shared(
+        account=job.text("account"),
+        columns=job.texts("columns"),
+        key=job.texts("key"),
+        key_policy=KeyPolicy(policy or KeyPolicy.EXACT),
+    )
 
 
 def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | None:
@@ -52,6 +65,7 @@ def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | No
             return None
         return SourceConfig(kind, path, account=shared.account, columns=shared.columns)
     section.later(*_LATER_SOURCE_KEYS)
+    _refuse_policy(section)
     kind = section.choice("type", SOURCE_TYPES, _LATER_SOURCE_TYPES)
     if isinstance(written, dict) and "path" not in section and "url" not in section:
         section.wrong("", "has no path", 'write for example path = "exports/{date}.csv"')
@@ -92,9 +106,18 @@ def read_target(
             return None
         account, columns, key = shared.account, columns_of_source, shared.key
         _check_columns(job, account, columns, key)
-        return TargetConfig("sql", url, name, key=key, account=account, columns=columns)
+        return TargetConfig(
+            type="sql",
+            url=url,
+            table=name,
+            key=key,
+            account=account,
+            columns=columns,
+            key_policy=shared.key_policy,
+        )
     section = job.section("target")
     section.later(*_LATER_TARGET_KEYS)
+    _refuse_policy(section)
     section.choice("type", TARGET_TYPES, _LATER_TARGET_TYPES)
     if isinstance(written, dict) and not section.has("url"):
         section.wrong("", "has no url", 'write for example url = "sqlite:///app.db"')
@@ -115,6 +138,7 @@ def read_target(
         account=account,
         columns=columns,
         scope=scope,
+        key_policy=shared.key_policy,
     )
 
 
@@ -217,6 +241,11 @@ def _encoding(section: Section) -> str | None:
         'write "utf-8", "cp1252" or another that keeps ASCII as it is',
     )
     return None
+
+
+def _refuse_policy(section: Section) -> None:
+    if section.raw("key_policy") is not None:
+        section.wrong("key_policy", "is of both sides", "write it at job level, once")
 
 
 def _check_columns(

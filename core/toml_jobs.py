@@ -15,7 +15,7 @@ from .config import (
 )
 from .errors import ConfigError
 from .schedule import Schedule
-from .toml_endpoints import Shared, read_source, read_target
+from .toml_endpoints import read_shared, read_source, read_target
 from .toml_values import show_duration
 from .trust import RENEWALS_PER_TTL
 
@@ -134,7 +134,7 @@ def _catch_up(section: Section, schedule: Schedule | None) -> CatchUpConfig:
 
 
 def _entitlements(section: Section, name: str, folder: Path) -> EntitlementsConfig | None:
-    shared = Shared(section.text("account"), section.texts("columns"), section.texts("key"))
+    shared = read_shared(section)
     guards = _guards(section.section("guards"))
     range_size = section.whole("range_size", 1)
     plan_age, fence_wait = section.duration("plan_age"), section.duration("fence_wait")
