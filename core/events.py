@@ -70,6 +70,16 @@ class Stopping:
 
 
 @dataclass(frozen=True, slots=True)
+class Waits:
+    """Another holder works, and this trigger stays until it is done, at most until `until`."""
+
+    job: str
+    lease: Lease
+    at: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class IntervalReport:
     """How one interval fared in this command. `seconds` is this run's time.
 
@@ -176,4 +186,4 @@ class ActReport:
     generation: int | None = None
 
 
-Report: TypeAlias = "Started | Progress | Stopping | IntervalReport"
+Report: TypeAlias = "Started | Progress | Stopping | Waits | IntervalReport"

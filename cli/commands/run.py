@@ -14,6 +14,9 @@ DryRunOption = Annotated[bool, Option(("--dry-run",), "Show what would change; w
 MaxRuntimeOption = Annotated[
     str | None, Option(("--max-runtime",), "Stop at a checkpoint after 90s, 10m, 6h, 3d.", "D")
 ]
+WaitOption = Annotated[
+    str | None, Option(("--wait",), "When busy, stay for 90s, 10m, 6h until it is free.", "D")
+]
 BusyExitOption = Annotated[
     int, Option(("--busy-exit", "-E"), "Exit with N when busy, not 75.", "N", least=0, most=255)
 ]
@@ -25,6 +28,7 @@ def run(
     interval: IntervalOption = None,
     dry_run: DryRunOption = False,
     max_runtime: MaxRuntimeOption = None,
+    wait: WaitOption = None,
     busy_exit: BusyExitOption = ExitCode.BUSY,
 ) -> int:
     """Do what is due of JOB: take the lease, fence the target, work, prove, release.
@@ -46,6 +50,7 @@ def run(
         interval=interval,
         dry_run=dry_run,
         max_runtime=duration_of(max_runtime, "--max-runtime"),
+        wait=duration_of(wait, "--wait"),
         actor=actor_of(call.env, None),
     )
     call.env.heed_signals()

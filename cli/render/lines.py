@@ -123,6 +123,8 @@ def run(report: RunReport, style: Style) -> str:
     until = ""
     if report.retry_at is not None:
         until = f" until {words.moment(report.retry_at, report.at)}"
+    elif report.lease is not None:
+        until = f" while it waited for {report.lease.holder}; nothing was done"
     text = f"{report.job} {word}{because(report.error)}{until}"
     if report.error is None:
         return text

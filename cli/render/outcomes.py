@@ -184,7 +184,9 @@ def run(report: RunReport, style: Style) -> Told:
         return _nothing_due(report)
     told = Told(report.job, report.outcome.value.replace("_", " "), because(report.error))
     told.details += _hint(report.error, style)
-    if report.outcome in {Outcome.INTERRUPTED, Outcome.OUT_OF_TIME}:
+    if report.lease is not None:
+        told.rest += f" while it waited for {report.lease.holder}; nothing was done"
+    elif report.outcome in {Outcome.INTERRUPTED, Outcome.OUT_OF_TIME}:
         told.rest += " before the next interval; the next trigger goes on"
     if report.retry_at is not None:
         told.rest += f" until {words.moment(report.retry_at, report.at)}"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ...core.events import IntervalReport, Progress, Started, Stopping
+from ...core.events import IntervalReport, Progress, Started, Stopping, Waits
 from ...core.model import Outcome
-from .words import Style, stamp, stopping
+from .words import Style, stamp, stopping, waits
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -116,7 +116,7 @@ class _Watcher:
         if report.dry_run is None:
             self.whole(report)
 
-    def begin(self, report: IntervalReport | RunReport | Started | None) -> str:
+    def begin(self, report: IntervalReport | RunReport | Started | Waits | None) -> str:
         """The date that begins a line, in the store's time where there is one."""
         at = self._env.clock.now() if report is None else report.at
         return "" if self._env.journald else f"{stamp(at)} "
@@ -145,6 +145,8 @@ class Lines(_Watcher):
         elif isinstance(report, Stopping):
             about = f"{report.job} {report.interval}"
             self.say(f"{self.begin(None)}{about} {stopping(report)}\n")
+        elif isinstance(report, Waits):
+            self.say(f"{self.begin(report)}{report.job} {waits(report)}\n")
 
     def interval(self, report: IntervalReport) -> None:
         """One line."""
@@ -217,6 +219,8 @@ class Terminal(_Watcher):
         elif isinstance(report, Stopping):
             again = " (Ctrl-C again: now)" if self._env.stop.reason == "SIGINT" else ""
             self.say(f"{report.job} {report.interval}  {stopping(report)}{again}\n")
+        elif isinstance(report, Waits):
+            self.say(f"{report.job}  {waits(report)}\n")
 
     def say(self, text: str) -> None:
         """Above the bar where there is one."""

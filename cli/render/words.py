@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...core.events import IntervalReport, Started, Stopping
+    from ...core.events import IntervalReport, Started, Stopping, Waits
     from ...core.model import Lease
 
 _MINUTE = 60
@@ -192,6 +192,12 @@ def stopping(report: Stopping) -> str:
     """`stopping after range 18`: the one under way."""
     planning = "planning " if report.phase == "planning" else ""
     return f"stopping after {planning}range {report.range}"
+
+
+def waits(report: Waits) -> str:
+    """`waits for db1 pid 4711 until 02:51:09Z`: whoever has the lease."""
+    until = moment(report.until, report.at)
+    return f"waits for {report.lease.holder} until {until}"
 
 
 def stopped_at(report: IntervalReport) -> str:

@@ -46,12 +46,14 @@ def job_named(config: Config, name: str) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """`reconcile run`. `interval` is an id, `latest` or `oldest`."""
+    """`reconcile run`. `interval` is an id, `latest` or `oldest`. `wait`: how long to stay
+    for a busy lease; it counts against `max_runtime`."""
 
     job: str
     interval: str | None = None
     dry_run: bool = False
     max_runtime: timedelta | None = None
+    wait: timedelta | None = None
     actor: str = ""
 
 

@@ -2,59 +2,112 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
+from datetime import timedelta
+from threading import Event
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError
-from ..events import RunReport
-from ..model import Trigger
-from .look import find_instant, find_record, look, report_of
+from ..errors import StoreBusy, UsageError
+from ..events import RunReport, Waits
+from ..model import Outcome, Trigger
+from .look import find_instant, find_record, live_lease, look, report_of
 from .visit import Visit
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
+    from ..config import Job
+    from ..ports import Store
     from .application import Application, RunRequest
+
+
+POLL_SECONDS = 1.0
+"""How often a trigger that waits asks the store whether the lease is free."""
 
 
 def run(app: Application, request: RunRequest) -> RunReport:
     """`reconcile run JOB`: work what is due, or the one interval asked for.
 
+    A busy lease is waited for as long as `request.wait` says; then everything is decided
+    anew, as by another trigger: what was due may be completed by now. Each try that finds
+    the lease busy leaves its note with the holder (see `visit`), the last one included, so
+    that giving up loses nothing.
+
     Raises `UnknownJob`, `UsageError` and errors of the store; everything else is in the
     report.
     """
     job = app.job(request.job)
+    clock = app.runtime.clock
+    budget = _shorter(job.max_runtime, request.max_runtime)
+    begun = clock.boot()
+    patience = _shorter(request.wait, budget) if request.wait is not None else None
+    until = begun if patience is None else begun + patience.total_seconds()
     with closing(app.open_store()) as store:
-        visit = Visit(
-            app=app,
-            job=job,
-            store=store,
-            facts=store.facts(),
-            trigger=Trigger.MANUAL if request.interval else Trigger.SCHEDULE,
-            dry_run=request.dry_run,
-            max_runtime=_shorter(job.max_runtime, request.max_runtime),
-        )
-        if request.interval is None:
-            return visit.run()
-        seen = look(store, job, visit.facts.now)
-        instant = find_instant(store, seen, job.name, request.interval)
-        if instant > visit.facts.now:
-            raise UsageError(
-                f"{job.name} {request.interval} lies in the future",
-                hint=f"the newest interval is: reconcile run {job.name} --interval latest",
-            )
-        if job.start is not None and instant < job.start:
-            raise UsageError(
-                f"{job.name} {request.interval} lies before the job's start",
-                hint=f"start is {job.start:%Y-%m-%dT%H:%MZ} in {job.origin}",
-            )
-        record, _ = find_record(store, job.name, instant)
-        final = record is not None and record.state.is_final and not seen.is_void(record)
-        if record is not None and final and not request.dry_run:
-            report = report_of(job, record, visit.facts.now)
-            return RunReport(job.name, report.outcome, visit.facts.now, [report])
-        visit.only = [instant]
+        while True:
+            left = None
+            if budget is not None:
+                left = max(budget - timedelta(seconds=clock.boot() - begun), timedelta(0))
+            report = _run(app, store, job, request, left)
+            if report.outcome is not Outcome.BUSY or clock.boot() >= until:
+                return report
+            assert report.lease is not None
+            ends = report.at + timedelta(seconds=until - clock.boot())
+            app.runtime.report(Waits(job.name, report.lease, report.at, ends))
+            if not _stay(app, store, job, until):
+                return replace(report, outcome=Outcome.INTERRUPTED)
+
+
+def _stay(app: Application, store: Store, job: Job, until: float) -> bool:
+    """Wait until the lease is free or the time is over; False where a signal came first."""
+    clock, never = app.runtime.clock, Event()
+    while app.runtime.stop.reason is None:
+        left = until - clock.boot()
+        if left <= 0:
+            return True
+        clock.wait(min(POLL_SECONDS, left), never)
+        with suppress(StoreBusy):  # somebody writes to it: no answer yet
+            if live_lease(app, store, job) is None:
+                return app.runtime.stop.reason is None
+    return False
+
+
+def _run(
+    app: Application,
+    store: Store,
+    job: Job,
+    request: RunRequest,
+    max_runtime: timedelta | None,
+) -> RunReport:
+    """One try."""
+    visit = Visit(
+        app=app,
+        job=job,
+        store=store,
+        facts=store.facts(),
+        trigger=Trigger.MANUAL if request.interval else Trigger.SCHEDULE,
+        dry_run=request.dry_run,
+        max_runtime=max_runtime,
+    )
+    if request.interval is None:
         return visit.run()
+    seen = look(store, job, visit.facts.now)
+    instant = find_instant(store, seen, job.name, request.interval)
+    if instant > visit.facts.now:
+        raise UsageError(
+            f"{job.name} {request.interval} lies in the future",
+            hint=f"the newest interval is: reconcile run {job.name} --interval latest",
+        )
+    if job.start is not None and instant < job.start:
+        raise UsageError(
+            f"{job.name} {request.interval} lies before the job's start",
+            hint=f"start is {job.start:%Y-%m-%dT%H:%MZ} in {job.origin}",
+        )
+    record, _ = find_record(store, job.name, instant)
+    final = record is not None and record.state.is_final and not seen.is_void(record)
+    if record is not None and final and not request.dry_run:
+        report = report_of(job, record, visit.facts.now)
+        return RunReport(job.name, report.outcome, visit.facts.now, [report])
+    visit.only = [instant]
+    return visit.run()
 
 
 def _shorter(one: timedelta | None, other: timedelta | None) -> timedelta | None:
