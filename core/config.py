@@ -106,6 +106,11 @@ class EntitlementsConfig(NamedTuple):
     fence_wait: timedelta | None = None
 
     @property
+    def key_policy(self) -> KeyPolicy:
+        """Which spellings of an account are one, on both sides."""
+        return self.target.key_policy
+
+    @property
     def dated(self) -> bool:
         """Whether the source's path names the interval."""
         return any(mark in self.source.path for mark in ("{interval", "{date", "{yesterday"))

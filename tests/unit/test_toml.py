@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reconcile.core.config import Config, Job, SourceConfig
 from reconcile.core.errors import ConfigError
+from reconcile.core.keys import KeyPolicy
 from reconcile.core.toml import defaults, parse
 from reconcile.core.toml_lines import key_lines
 from reconcile.core.toml_values import parse_duration, show_duration
@@ -124,6 +125,7 @@ schedule = "@daily"
 timezone = "UTC"
 start = 2026-11-01
 deadline = "6h"
+key_policy = "casefold"
 range_size = 1000
 plan_age = "2h"
 fence_wait = "90s"
@@ -193,6 +195,7 @@ must_contain = ["acct-1"]
             delimiter="\t",
             encoding="cp1252",
         )
+        assert work.key_policy is work.target.key_policy is KeyPolicy.CASEFOLD
         assert work.target.table == "grants"
         assert work.target.account == "account_id"
         assert work.target.columns == ("entitlement", "level")
@@ -214,6 +217,7 @@ must_contain = ["acct-1"]
     def test_the_table_of_defaults_agrees_with_what_a_small_job_gets(self) -> None:
         one, told = parsed(SMALL).jobs["entitlements"], defaults()
         assert told["range_size"] == str(one.work.range_size)
+        assert told["key_policy"] == one.work.key_policy == "exact"
         assert told["max_attempts"] == str(one.max_attempts)
         assert parse_duration(told["retry_delay"]) == one.retry_delay
         assert parse_duration(told["plan_age"]) == one.work.plan_age
@@ -325,6 +329,11 @@ class TestRefusals:
             ('columns = ["a", "a"]', "columns: names 'a' twice"),
             ('account = "a"\ncolumns = ["a"]', "columns: has the account, 'a', in it"),
             ('columns = ["a"]\nkey = ["x", "y"]', "key: has 'y' in it, which is neither"),
+            (
+                'key_policy = "lower"',
+                'key_policy: is \'lower\'\n  write "exact" or "casefold" or "nfc" or "trim"',
+            ),
+            ("key_policy = 1", "key_policy: is the number 1, not a text"),
         ],
     )
     def test_a_wrong_value_is_refused_with_line_key_and_mend(self, more: str, line: str) -> None:
@@ -394,6 +403,14 @@ class TestRefusals:
             ('[jobs.x]\nsource = 3\ntarget="x"', "line 2: jobs.x.source: is the number 3"),
             ("[jobs.x.source]\ntarget = 3", "line 1: jobs.x.source: has no path"),
             ("[jobs.x.target]\ntable = 't'", "line 1: jobs.x.target: has no url"),
+            (
+                "[jobs.x.source]\nkey_policy = 'nfc'",
+                "line 2: jobs.x.source.key_policy: is of both sides\n  write it at job level",
+            ),
+            (
+                "[jobs.x.target]\nkey_policy = 'exact'",
+                "line 2: jobs.x.target.key_policy: is of both sides\n  write it at job level",
+            ),
         ],
     )
     def test_what_is_wrong_around_jobs_is_refused(self, text: str, says: str) -> None:
