@@ -255,8 +255,12 @@ class PromiseMachine(RuleBasedStateMachine):
         interval=st.sampled_from(["oldest", "latest", *NIGHTS]),
         where=WHERE,
         far=st.booleans(),
+        after=st.sampled_from([61.0, 0.0]),
     )
-    def an_operator_acts(self, verb: str, interval: str, where: str, far: bool) -> None:
+    def an_operator_acts(
+        self, verb: str, interval: str, where: str, far: bool, after: float
+    ) -> None:
+        self.world.advance(after)
         operator(self.world, verb, interval, far=far).go(where)
 
     @precondition(lambda self: self.running() and len(self.world.living()) < 4)
