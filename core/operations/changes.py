@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UsageError
+from ..keys import normaliser
 from ..model import Kind
 from ..records import IntervalRecord, PlanRecord, from_text
 from ..work.entitlements.judge import planned_changes
@@ -56,9 +57,9 @@ def changes(app: Application, request: ChangesRequest) -> Iterator[Found]:
         try:
             key = work.key()
             if request.planned:
-                plan = _plan(store, job, record)
+                plan, accounts = _plan(store, job, record), _spellings(job, request.account)
                 for change in planned_changes(store, job.name, plan):
-                    if request.account in (None, change.row[0]):
+                    if not accounts or change.row[0] in accounts:
                         yield Found({}, change, key)
                 return
             interval = record.id if record is not None else None
@@ -68,6 +69,14 @@ def changes(app: Application, request: ChangesRequest) -> Iterator[Found]:
                     yield Found(facts, change, key)
         finally:
             work.close()
+
+
+def _spellings(job: Job, account: str | None) -> set[str]:
+    """An account as it was asked for, and as the job's key policy has it; empty: all."""
+    if account is None:
+        return set()
+    normalise = normaliser(job.work.key_policy)
+    return {account, normalise(account) if normalise else account}
 
 
 def _record(
