@@ -144,6 +144,55 @@ def test_trust_counts_from_the_moment_the_request_was_sent(desk: Desk, clock: Fa
     assert desk.keeper.trusted_until() == sent + 60 - TERMS.margin
 
 
+def test_trust_counts_from_the_moment_a_renewal_was_sent(desk: Desk, clock: FakeClock) -> None:
+    sent = slow_renewals(desk.renewing, clock)
+    desk.keeper.acquire(TONIGHT, overlap=False)
+    eventually(lambda: bool(clock.waiting_until), "the renewal thread waits")
+    clock.advance(12)
+    eventually(lambda: bool(sent) and clock.boot() >= sent[0] + 40, "the answer comes")
+    eventually(
+        lambda: bool(clock.waiting_until) and min(clock.waiting_until) > clock.boot(),
+        "it is believed",
+    )
+    assert desk.keeper.trusted_until() == sent[0] + 60 - TERMS.margin
+
+
+def test_trust_counts_from_the_moment_a_late_renewal_was_sent(desk: Desk, clock: FakeClock) -> None:
+    desk.keeper.acquire(TONIGHT, overlap=False)
+    desk.keeper.abandon()
+    clock.advance(180)
+    sent = slow_renewals(desk.main, clock)
+    desk.keeper.progressed()
+    assert desk.keeper.trusted_until() == sent[0] + 60 - TERMS.margin
+
+
+def slow_renewals(connection: Faulty, clock: FakeClock) -> list[float]:
+    """Let each answer to a renewal take 40 s from now on; when they were sent."""
+    renew = connection._inner.renew
+    sent: list[float] = []
+
+    def slow(*args: Any) -> Any:
+        sent.append(clock.boot())
+        lease = renew(*args)
+        clock.advance(40)
+        return lease
+
+    connection._inner.renew = slow  # type: ignore[method-assign]
+    return sent
+
+
+def test_nothing_is_committed_after_the_window_without_asking_first(
+    desk: Desk, clock: FakeClock
+) -> None:
+    desk.keeper.acquire(TONIGHT, overlap=False)
+    desk.keeper.abandon()
+    desk.main.calls.clear()
+    clock.advance(60 - TERMS.margin)
+    desk.keeper.commit([Put(Kind.PLAN, KEY.job, "p", {})])
+    desk.keeper.commit([Put(Kind.PLAN, KEY.job, "q", {})])
+    assert desk.main.calls == ["renew", "commit", "commit"]
+
+
 def test_one_lost_answer_of_a_renewal_never_loses_a_lease(desk: Desk) -> None:
     lease = desk.keeper.acquire(TONIGHT, overlap=False)
     desk.renewing.lose_answer["renew"] = 1
