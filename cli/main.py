@@ -106,8 +106,10 @@ def _bug(env: Environment, error: Exception) -> Bug:
     from importlib.metadata import version
     from traceback import format_exception
 
+    from ..core.masking import mask
+
     text = f"reconcile {version('reconcile')}, Python {sys.version}\n"
-    text += "".join(format_exception(error))
+    text += mask("".join(format_exception(error)))
     for folder in (env.state_folder, None):
         try:
             if folder is not None:

@@ -75,7 +75,7 @@ class GlobalOptions(NamedTuple):
 
         words = [quote(name)]
         if self.config is not None:
-            words += ["-c", quote(str(self.config))]
+            words += ["-c", quote(mask_address(str(self.config)))]
         if self.store is not None:
             words += ["--store", quote(mask_address(self.store))]
         return " ".join(words)

@@ -48,6 +48,12 @@ def application(
     )
 
 
+def check_store(config: Config, env: Environment) -> None:
+    """Raise `ConfigError` where the store's address names no kind of store that there is, or
+    has options that it does not know. Connects to nothing."""
+    _opener(config, env)
+
+
 def _refuse_missing(url: str) -> None:
     from ..core.config import sqlite_path
     from ..core.errors import StoreUnreachable

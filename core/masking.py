@@ -19,24 +19,36 @@ _NAMES = (
     r"password|passwd|passphrase|pwd|secret|token|api_?key|access_?key|private_?key"
     r"|credentials?|signature|sig|auth"
 )
-# Where an address begins, who, and what is secret up to the last @ before a blank.
-_USER = re.compile(r"((?:://|\bsqlite:/{0,2})[^\s/:@]*):[^\s]*@")
-# Who is the secret himself where the web is asked for something: https://TOKEN@host.
-_ALONE = re.compile(r"(\bhttps?://)[^\s/:@?#]+@", re.IGNORECASE)
-_FIELD = re.compile(rf"([\w-]*(?:{_NAMES})[\w-]*=)[^\s&#;]+", re.IGNORECASE)
-_BARE_FIELD = re.compile(r"([?&]key=)[^\s&#;]+", re.IGNORECASE)
+
+
+def _patterns(letter: str, of_field: str) -> tuple[re.Pattern[str], ...]:
+    """What is hidden, each after a group that is kept: the password of an address, up to the
+    last @ of `letter`s; a token in the user's place, as the web has it; a field by its
+    name. An address begins after a colon and slashes, of which a path may have made one."""
+    return (
+        re.compile(rf"((?::/{{1,3}}|\bsqlite:)[^\s/:@]*:){letter}*(?=@)"),
+        re.compile(r"(\bhttps?:/{1,2})[^\s/:@?#]+(?=@)", re.IGNORECASE),
+        re.compile(rf"([\w-]*(?:{_NAMES})[\w-]*=){of_field}+", re.IGNORECASE),
+        re.compile(rf"([?&]key=){of_field}+", re.IGNORECASE),
+    )
+
+
+_IN_TEXTS = _patterns(r"\S", r"[^&#;\s]")
+_IN_ADDRESSES = _patterns(r"[\s\S]", "[^&#;]")
 
 
 def mask(text: str) -> str:
     """The text with `***` for each password and token of the addresses in it."""
-    if "@" in text:
-        text = _ALONE.sub(rf"\1{MASK}@", _USER.sub(rf"\1:{MASK}@", text))
-    if "=" in text:
-        text = _BARE_FIELD.sub(rf"\1{MASK}", _FIELD.sub(rf"\1{MASK}", text))
-    return text
+    return _masked(text, _IN_TEXTS)
 
 
 def mask_address(address: str) -> str:
     """As `mask`, of a text that is one address and nothing else: blanks end nothing in it."""
-    hidden = mask(address.replace(" ", "\0").replace("\t", "\1"))
-    return hidden.replace("\0", " ").replace("\1", "\t")
+    return _masked(address, _IN_ADDRESSES)
+
+
+def _masked(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
+    if "@" in text or "=" in text:
+        for pattern in patterns:
+            text = pattern.sub(rf"\1{MASK}", text)
+    return text

@@ -151,8 +151,10 @@ def database_url(text: str, folder: Path) -> str:
     kind, _, rest = text.partition(":")
     if kind.lower() == "sqlite" and rest:
         if not rest.startswith("///"):
+            from .masking import mask_address
+
             raise ConfigError(
-                f"{text!r} is no address of an SQLite file",
+                f"{mask_address(text)!r} is no address of an SQLite file",
                 hint="write sqlite:///relative, sqlite:////absolute, or a path",
             )
         from urllib.parse import unquote

@@ -73,7 +73,7 @@ def _sqlite(
     path = sqlite_path(url)
     if not url.startswith("sqlite:///") or path.name == "":
         raise ConfigError(
-            f"[store] url: {url} names no file",
+            f"[store] url: {_shown(url)} names no file",
             hint="write sqlite:///absolute/path",
         )
     single_host = _single_host(url)
@@ -91,12 +91,19 @@ def _sqlite(
     return connect
 
 
+def _shown(url: str) -> str:
+    """An address that is refused, without its secret."""
+    from ..core.masking import mask_address
+
+    return mask_address(url)
+
+
 def _single_host(url: str) -> bool:
     choices = {"": False, "single_host=no": False, "single_host=yes": True}
     query = url.partition("?")[2]
     if query not in choices:
         raise ConfigError(
-            f"[store] url: {query!r} in {url} is not known",
+            f"[store] url: {_shown(url)} has options that are not known",
             hint="a SQLite store takes ?single_host=yes or ?single_host=no only",
         )
     return choices[query]
@@ -110,7 +117,7 @@ def _memory(
 
     if url != "memory:":
         raise ConfigError(
-            f"[store] url: {url} has something behind memory:",
+            f"[store] url: {_shown(url)} has something behind memory:",
             hint="write memory: alone",
         )
     server = MemoryServer(clock, entropy.token())

@@ -41,10 +41,12 @@ def _read(call: Call, name: str | None) -> Effective:
     from ...core.operations.application import job_named
     from ...core.toml import parse
     from ..configuration import read, read_secret
+    from ..wiring import check_store
 
     env, options = call.env, call.options
     files = read(options.config, environ=env.environ, cwd=env.cwd)
     found = parse(files, env.environ, cwd=env.cwd, store=options.store, read_secret=read_secret)
+    check_store(found, env)
     only = None if name is None else job_named(found, name)
     given = options.store is not None
     return effective(found, files, env.clock.now(), only=only, store_given=given)
