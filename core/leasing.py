@@ -6,34 +6,21 @@ Who decides
     grant has a **generation** greater than any before, never reset: not by release, not by
     expiry, not by a restart. A grant is for one run of one interval, named by a run id.
 
-The trust window
-    A holder believes in its lease until `sent + ttl - margin`, where `sent` is the
-    `CLOCK_BOOTTIME` reading *before* the request of the last successful acquire or renew
-    was sent. Counting from the answer would be wrong: the store counts from when it worked
-    on the request, which may be long before the answer comes. `CLOCK_BOOTTIME` counts the
-    time a machine sleeps, so a laptop that wakes does not take an old window for a fresh
-    one; the wall clock may be stepped as it likes. The margin (a sixth of the TTL) is what
-    is left for breaking off the work before the store could grant the lease to another.
+The lease, as the store has it::
 
-Renewal
-    A thread of its own, with a connection of its own, renews every fifth of the TTL. It
-    runs none of the work's code, so work that hangs or burns the processor cannot starve
-    it. A renewal that fails without a definite refusal is *unknown*: the lease is neither
-    kept nor lost, and the thread asks again, each time after half of what is left of the
-    window, so that one lost answer never loses a lease. A definite refusal (`FencedOut`)
-    is final.
+      (unknown)                  renew, if nobody took it
+          | acquire              +---------------------------+
+          v                      v                           |
+         LIVE ---- TTL over, or the host was booted ----> EXPIRED
+          | ^                                                |
+  release | +---- acquire by anybody: the next generation ---+
+          v |
+        RELEASED
 
-Progress
-    Renewal is a promise that something moves. When the progress counter has not moved for
-    `progress_deadline`, renewal stops, the work is broken off and the process ends: a hung
-    source must not keep everybody else away for ever.
+    While it is LIVE the next generation goes only to its own holder, for the next interval
+    or above a target's floor; to who proves that holder dead; and to `stop --force`.
 
-Fenced writes
-    Every write names generation, run id and a sequence number that grows within the
-    generation. A request whose answer was lost is sent again with the same number; the
-    store applies each number once.
-
-States of a holder, as this module sees them::
+The holder, as it sees itself::
 
                  acquire                     window over, no renewal succeeded
       (none) ------------> TRUSTED ------------------------------------------+
@@ -44,40 +31,86 @@ States of a holder, as this module sees them::
          +-------- TRUSTED      same process, no release between            |
                                                     broken off, or the process is ended
 
+The trust window
+    A holder believes in its lease until `sent + ttl - margin`, where `sent` is the
+    `CLOCK_BOOTTIME` reading *before* the request of the last successful acquire or renew
+    was sent: the store counts from when it worked on the request, which may be long before
+    the answer comes. The margin (a sixth of the TTL) is what is left for breaking off the
+    work before the store could grant the lease to another.
+
+Renewal (`core/renewal.py`)
+    A thread with a connection of its own renews every fifth of the TTL. A renewal that fails
+    without a definite refusal is *unknown*: the lease is neither kept nor lost, and the
+    thread asks again, each time after half of what is left of the window. A definite refusal
+    (`FencedOut`) is final. Renewal is a promise that something moves: when the progress
+    counter has not moved for `progress_deadline`, it stops.
+
+Fenced writes
+    Every write names generation, run id and a sequence number that grows within the
+    generation. A request whose answer was lost is sent again with the same number; the
+    store applies each number once, so a late one moves nothing back.
+
+Takeover
+    New grant, then the target's fence (`core/fencing.py`), then the old run is closed and
+    the interval taken on: what is reported closed can write nowhere any more.
+
 What can go wrong, and what happens
     killed              The next trigger finds a live lease whose holder is provably dead
-                        (`Host.is_dead`) and takes the next generation at once; on another
-                        host it waits for expiry.
+                        (`Host.is_dead`: same boot, machine and process namespace, no such
+                        start time, less the time namespace's offset) and takes the next
+                        generation at once. Any doubt is life: then it waits for expiry.
     stopped (SIGSTOP)   The lease expires and another takes the next generation. Woken, the
                         old holder finds its window over; its next write, to the store or
                         to a fencing target, is refused.
     suspended, nobody   Woken, the window is over; one late renewal is tried first. It is
-    took over           accepted for an expired lease that nobody took, and work goes on.
+    took over           accepted for an expired lease that nobody took, and work goes on;
+                        never for a released one.
+    stopped in a write  Inside a transaction of an SQLite store a stopped holder keeps the
+                        write lock. While its lease is live, triggers say busy; then they end
+                        it (SIGKILL, verified by pidfd and start time) and take the lease. In
+                        the target the same is done after `fence_wait`.
+    hung work           No progress: renewal stops and the work is broken off, or the process
+                        is ended. Slow work, and a starved processor, are left alone.
     lost answer         Of acquire: asked again with the same run id, the same grant comes
-                        back. Of renew: unknown, see above. Of commit: same number again.
-                        Of release: asked again; released is released.
-    stopped in a write  A holder stopped inside a transaction of an SQLite store keeps its write
-                        lock. While its lease is live, triggers say busy; once it has
-                        expired they end it (SIGKILL, verified by pidfd and start time) and
-                        take the lease. In the target the same is done when the fence could
-                        not be raised within `fence_wait`.
+                        back. Of renew: unknown. Of commit: same number again. Of release:
+                        asked again; released is released. Of a target's commit: its marker
+                        says whether it was made.
+    late request        An acquire that comes when its holder has a newer grant is busy, a
+                        renewal, commit or release of an older grant is `FencedOut`.
     store away          Work goes on until the window is over, then it is broken off:
                         `StoreUnreachable`.
-    release too late    A release names generation and run; an old one changes nothing.
     turned-away trigger The store counts triggers that found the lease busy with another
                         interval. A release names the count its holder knew when it last
-                        decided, and is refused when there are more: decide again. So no
-                        trigger is lost between a holder's last look and its release.
+                        decided, and is refused when there are more: decide again.
+    somebody between    A holder stopped between two grants while another came and went gets
+    two grants          a grant that does not follow its own: it lets go, for what it had
+                        decided is void.
+    clock stepped       No wall clock decides: windows are boot time, which counts suspend; an
+                        SQLite store's expiry is boot time and boot id, so a reboot frees it.
+    store lost, or an   Generations begin at the clock in seconds, and go above the target's
+    older copy of it    floor by a regrant; what the target has completed is `recovered`
+                        (`core/operations/recovery.py`), the horizon with it. A holder of the
+                        old store is fenced out.
+    target restored     Its fence row is behind the records: `target_rewound`, worked again.
+    two stores, one     The floor grows at each regrant: after three rounds `TwoStores`, which
+    target              names both. On a network file system SQLite would be two stores: its
+                        files must be on one kernel's file system, or `?single_host=yes`.
+    stop                Left on the lease, seen at the next renewal, obeyed at the next
+                        checkpoint. By force: a takeover of a live lease, which fences the
+                        holder out; it learns that at its next request.
+    skip, rerun         Refused (busy) for the interval of a live lease. A skip of one with an
+                        open run is a takeover, as who left it may only be stopped.
+    changed rows        Not the lease's: see `core/work/entitlements/apply.py`.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from .errors import FencedOut, LeaseBusy, ReconcileError, StoreBusy, StoreUnreachable
 from .model import RunId
+from .renewal import RETRY_FLOOR, Renewal, unreachable
 from .trust import Terms, Trust
 
 if TYPE_CHECKING:
@@ -93,8 +126,6 @@ __all__ = ["LeaseKeeper", "Terms"]
 
 FIRST_ANSWER = 10.0
 """Seconds to insist on an answer of a store that has granted nothing yet."""
-RETRY_FLOOR = 0.05
-"""Seconds; below this, halving what is left of the window would spin."""
 
 
 class LeaseKeeper:
@@ -114,7 +145,6 @@ class LeaseKeeper:
         terms: Terms,
     ) -> None:
         self._store = store
-        self._open_store = open_store
         self._runtime = runtime
         self._key = key
         self._terms = terms
@@ -122,10 +152,11 @@ class LeaseKeeper:
         """The grant that was taken over from another process, None after a release."""
         self.break_off: Callable[[], None] = lambda: None
         self._trust = Trust(runtime.clock, terms)
-        self._wake = Event()
-        self._gone = Event()
-        self._thread: Thread | None = None
+        self._renewal = Renewal(self._trust, terms, runtime, open_store, self._broken_off)
         self._seq = 0
+
+    def _broken_off(self) -> None:
+        self.break_off()  # which is another for each interval
 
     # --- what is known
 
@@ -170,7 +201,7 @@ class LeaseKeeper:
             if not self._may_replace(busy.lease):
                 raise
             lease = self._grant(interval, replaces=busy.lease.fence.run, overlap=overlap)
-        self._begin()
+        self._renewal.begin()
         return lease
 
     def _may_replace(self, other: Lease) -> bool:
@@ -192,12 +223,8 @@ class LeaseKeeper:
             if not self._runtime.host.kill(other.holder):
                 raise
             lease = self._grant(other.interval, replaces=other.fence.run)
-        self._begin()
+        self._renewal.begin()
         return lease
-
-    def _begin(self) -> None:
-        self._thread = Thread(target=self._keep, name="lease-renewal", daemon=True)
-        self._thread.start()
 
     def _end_stopped_writer(self, error: StoreBusy) -> None:
         """Who holds the write lock for so long? The holder itself, if it was stopped inside a
@@ -239,7 +266,8 @@ class LeaseKeeper:
         run = RunId(self._runtime.entropy.token())
         holder = self._runtime.host.holder()
         # Before the first grant there is no window to stay in, and the next knock comes anyhow.
-        patience = FIRST_ANSWER if self._thread is None else self._terms.ttl.total_seconds()
+        begun = self._renewal.has_begun
+        patience = self._terms.ttl.total_seconds() if begun else FIRST_ANSWER
         limit = self._runtime.clock.boot() + patience
 
         def ask() -> tuple[float, Lease]:
@@ -255,7 +283,7 @@ class LeaseKeeper:
                 overlap=overlap,
             )
 
-        sent, lease = self._insist(ask, limit, but=StoreBusy if self._thread is None else None)
+        sent, lease = self._insist(ask, limit, but=None if begun else StoreBusy)
         self._seq = 0
         self._trust.granted(sent, lease)
         if not above:
@@ -288,10 +316,7 @@ class LeaseKeeper:
 
     def abandon(self) -> None:
         """Stop renewing, and leave the lease to expire or to be found dead."""
-        self._gone.set()
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join(timeout=self._terms.ttl.total_seconds())
+        self._renewal.end()
 
     # --- working under it
 
@@ -349,50 +374,5 @@ class LeaseKeeper:
                 if but is not None and isinstance(error, but):
                     raise
                 if left <= RETRY_FLOOR:
-                    raise _unreachable(error) from error
-                self._runtime.clock.wait(max(RETRY_FLOOR, min(left / 2, 1.0)), self._gone)
-
-    # --- the renewal thread
-
-    def _keep(self) -> None:
-        store = None
-        try:
-            while not self._runtime.clock.wait(self._until_next(), self._wake):
-                fence, progress = self._trust.to_renew()
-                if store is None:
-                    store = self._open_store()
-                self._renew(store, fence, progress)
-        except ReconcileError as error:
-            self._end(error)
-        finally:
-            if store is not None:
-                store.close()
-
-    def _until_next(self) -> float:
-        return max(RETRY_FLOOR, self._trust.next_wait())
-
-    def _renew(self, store: Store, fence: Fence, progress: int) -> None:
-        """One request. Unknown is neither kept nor lost, until the window is over."""
-        sent = self._runtime.clock.boot()
-        try:
-            self._trust.renewed(sent, store.renew(fence, progress))
-        except FencedOut:
-            if self.fence != fence or self._gone.is_set():
-                return  # it was this process that went on to the next grant, or released
-            raise
-        except (StoreUnreachable, StoreBusy):
-            if self._runtime.clock.boot() >= self._trust.until():
-                raise
-
-    def _end(self, error: ReconcileError) -> None:
-        """Make the working thread stop; end the process where it does not."""
-        error = _unreachable(error)
-        self._trust.end(error)
-        self.break_off()
-        if not self._runtime.clock.wait(self._terms.margin / 2, self._gone):
-            self._runtime.host.abort(error)
-
-
-def _unreachable(error: ReconcileError) -> ReconcileError:
-    """A lock that was not had for a whole window is no passing moment any more."""
-    return StoreUnreachable(str(error), hint=error.hint) if isinstance(error, StoreBusy) else error
+                    raise unreachable(error) from error
+                self._runtime.clock.wait(max(RETRY_FLOOR, min(left / 2, 1.0)), self._renewal.over)

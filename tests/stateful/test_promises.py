@@ -311,7 +311,7 @@ class PromiseMachine(RuleBasedStateMachine):
 
     def lost_its_lease(self, process: Process) -> bool:
         """Whether it had the lease and another has had it since."""
-        return bool(process.keepers) and self.promises.store.holder != process.name
+        return bool(process.keepings) and self.promises.store.holder != process.name
 
 
 class SqlitePromiseMachine(PromiseMachine):

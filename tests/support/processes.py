@@ -45,7 +45,7 @@ class RenewalThread:
         self._process: Process = Fiber.current().owner
         self._fiber = Fiber(self._process, target)
         self._process.renewals.append(self._fiber)
-        self._process.keepers.append(target.__self__)  # type: ignore[attr-defined]
+        self._process.keepings.append(target.__self__)  # type: ignore[attr-defined]
 
     def start(self) -> None:
         self._fiber.resume()
@@ -78,7 +78,7 @@ class Process:
         self.fault = self.cut = ""
         self.renewal_faults: list[str] = []
         self.renewals: list[Fiber] = []
-        self.keepers: list[Any] = []
+        self.keepings: list[Any] = []
         self._open: list[Any] = []
         self._numbers = count(1)
         runtime = Runtime(world.clock, self, self, self, self.reached, lambda _: None)

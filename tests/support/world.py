@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from reconcile.core import leasing
+from reconcile.core import renewal
 from reconcile.core.config import (
     EntitlementsConfig,
     GuardsConfig,
@@ -97,13 +97,13 @@ class World:
         self.late: list[Any] = []
         self._nights = nights
         self._versions: dict[str, list[Table]] = {}
-        self._thread_type = leasing.Thread
-        leasing.Thread = RenewalThread  # type: ignore[assignment,misc]
+        self._thread_type = renewal.Thread
+        renewal.Thread = RenewalThread  # type: ignore[assignment,misc]
 
     def close(self) -> None:
         for process in self.processes.values():
             process.die()
-        leasing.Thread = self._thread_type  # type: ignore[misc]
+        renewal.Thread = self._thread_type  # type: ignore[misc]
         self.store.close()
         self.target.close()
 
@@ -241,13 +241,13 @@ class World:
         if story.newest is None:
             return
         for process in self.living():
-            for keeper in process.keepers:
-                trusts = not keeper._gone.is_set() and self.boot < keeper.trusted_until()
-                if not trusts or keeper._trust.lapse or process.lineage != self.lineage:
+            if process.lineage != self.lineage or process.name in self.promises.forced:
+                continue
+            for keeping in process.keepings:
+                trust = keeping.trust
+                if keeping.over.is_set() or trust.lapse or self.boot >= trust.until():
                     continue
-                if process.name in self.promises.forced:
-                    continue
-                taken = story.newest.generation > keeper.fence.generation
+                taken = story.newest.generation > trust.lease.fence.generation
                 assert not (taken and story.holder != process.name), "promise 1: one holder"
 
     # --- copies

@@ -79,7 +79,7 @@ def server(clock: FakeClock) -> MemoryServer:
 def desk(clock: FakeClock, server: MemoryServer) -> Iterator[Desk]:
     one = Desk("a", clock, server)
     one.keeper.acquire(TONIGHT.key, overlap=False)
-    one.keeper._wake.set()  # its renewal sleeps with the process
+    one.keeper._renewal._wake.set()  # its renewal sleeps with the process
     yield one
     one.keeper.abandon()
 

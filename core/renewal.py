@@ -1,0 +1,110 @@
+"""The thread that renews a lease while another works under it.
+
+It runs none of the work's code and has a connection of its own, so that work which hangs or
+burns the processor cannot starve it. See `core/leasing.py` for the protocol.
+"""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from .errors import FencedOut, ReconcileError, StoreBusy, StoreUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .model import Fence
+    from .ports import Runtime, Store
+    from .trust import Terms, Trust
+
+RETRY_FLOOR = 0.05
+"""Seconds; below this, halving what is left of the window would spin."""
+
+
+class Renewal:
+    """Renews what `trust` believes in, from `begin` to `end`.
+
+    `break_off` is called when the lease is gone and must make the working thread come back
+    soon; if it does not, the process is ended.
+    """
+
+    def __init__(
+        self,
+        trust: Trust,
+        terms: Terms,
+        runtime: Runtime,
+        open_store: Callable[[], Store],
+        break_off: Callable[[], None],
+    ) -> None:
+        self.trust = trust
+        self._terms = terms
+        self._runtime = runtime
+        self._open_store = open_store
+        self._break_off = break_off
+        self.over = Event()
+        """Set once the lease is given back, or left."""
+        self._wake = Event()
+        self._thread: Thread | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a first grant."""
+        return self._thread is not None
+
+    def begin(self) -> None:
+        """Renew from now on."""
+        self._thread = Thread(target=self._keep, name="lease-renewal", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Renew no more; waits for a request under way."""
+        self.over.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout=self._terms.ttl.total_seconds())
+
+    # --- in the thread
+
+    def _keep(self) -> None:
+        store = None
+        try:
+            while not self._runtime.clock.wait(self._until_next(), self._wake):
+                fence, progress = self.trust.to_renew()
+                if store is None:
+                    store = self._open_store()
+                self._renew(store, fence, progress)
+        except ReconcileError as error:
+            self._give_up(error)
+        finally:
+            if store is not None:
+                store.close()
+
+    def _until_next(self) -> float:
+        return max(RETRY_FLOOR, self.trust.next_wait())
+
+    def _renew(self, store: Store, fence: Fence, progress: int) -> None:
+        """One request. Unknown is neither kept nor lost, until the window is over."""
+        sent = self._runtime.clock.boot()
+        try:
+            self.trust.renewed(sent, store.renew(fence, progress))
+        except FencedOut:
+            if self.trust.lease.fence != fence or self.over.is_set():
+                return  # it was this process that went on to the next grant, or released
+            raise
+        except (StoreUnreachable, StoreBusy):
+            if self._runtime.clock.boot() >= self.trust.until():
+                raise
+
+    def _give_up(self, error: ReconcileError) -> None:
+        """Make the working thread stop; end the process where it does not."""
+        error = unreachable(error)
+        self.trust.end(error)
+        self._break_off()
+        if not self._runtime.clock.wait(self._terms.margin / 2, self.over):
+            self._runtime.host.abort(error)
+
+
+def unreachable(error: ReconcileError) -> ReconcileError:
+    """A lock that was not had for a whole window is no passing moment any more."""
+    return StoreUnreachable(str(error), hint=error.hint) if isinstance(error, StoreBusy) else error
