@@ -18,7 +18,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -197,6 +197,25 @@ def real_environment() -> Environment:
         width=_width(os.environ),
         heed_signals=signals.install,
         program=_program(sys.argv[0], os.environ.get("PATH", "")),
+    )
+
+
+def silent_environment(stop: StopSignal) -> Environment:
+    """This process as a library sees it: nothing is read, shown or handled, and a call is a
+    holder of its own, so that two threads are two holders."""
+    entropy = SystemEntropy()
+    return Environment(
+        stdin=StringIO(),
+        stdout=StringIO(),
+        stderr=StringIO(),
+        environ=os.environ,
+        cwd=_cwd(os.environ),
+        clock=SystemClock(),
+        entropy=entropy,
+        host=LinuxHost(entropy.token, _end),
+        stop=stop,
+        login=user_name(os.getuid()),
+        state_folder=_state_folder(os.environ),
     )
 
 
