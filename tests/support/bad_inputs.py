@@ -41,7 +41,7 @@ AFTER = HEADER + "".join(
 NOBODY = 65534
 
 
-@dataclass
+@dataclass(repr=False)
 class Night:
     """A folder in which the night of `DONE` is completed and that of `DUE` is due.
 
