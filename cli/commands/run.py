@@ -63,7 +63,7 @@ def run(
         from ..render import objects
 
         call.env.data(objects.line(objects.run(report, code)))
-    elif report.dry_run is not None and not call.options.quiet:
+    elif report.dry_run is not None and (report.guard is not None or not call.options.quiet):
         _show_changes(call, report)
     return code
 
@@ -78,6 +78,8 @@ def _show_changes(call: Call, report: RunReport) -> None:
     words = style_of(call, terminal=env.stderr_is_terminal)
     data = style_of(call, terminal=env.stdout_is_terminal)
     env.words(dry_run(report, report.dry_run, words).text(words))
+    if call.options.quiet:  # that a guard would stop it is no success, and has to be said
+        return
     env.data(sample_text(report.dry_run, data, table=env.stdout_is_terminal))
     left_out = sum(report.dry_run.changes.values()) - len(report.dry_run.sample)
     if left_out > 0:

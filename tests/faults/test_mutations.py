@@ -31,7 +31,7 @@ from reconcile.cli.render.watch import _Watcher
 from reconcile.core.toml import defaults
 
 LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
-few = settings(max_examples=4000 if LONG else 25, derandomize=not LONG, database=None)
+few = settings(max_examples=2000 if LONG else 25, derandomize=not LONG, database=None)
 pytestmark = pytest.mark.timeout(3600 if LONG else 120)
 
 QUIET = (ExitCode.OK, ExitCode.BUSY)
