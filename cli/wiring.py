@@ -44,7 +44,7 @@ def application(
         config=config,
         runtime=runtime,
         open_store=_opener(config, env),
-        build_work=_builder(env),
+        build_work=_builder(config, env),
     )
 
 
@@ -89,14 +89,17 @@ def _opener(config: Config, env: Environment) -> Callable[[], Store]:
     )
 
 
-def _builder(env: Environment) -> Callable[[Job], Work]:
+def _builder(config: Config, env: Environment) -> Callable[[Job], Work]:
     def build(job: Job) -> Work:
-        from ..core.config import TTL_ONE_HOST
+        from ..core.config import TTL_ONE_HOST, sqlite_path
         from ..core.sources import open_source
+        from ..core.sources.spool import Spools
         from ..core.targets import open_target
         from ..core.work.entitlements.work import EntitlementsWork
 
-        source = open_source(job.work.source)
+        store = sqlite_path(config.store.url)
+        spools = Spools(store.with_name(f"{store.name}-spool"), job.name)
+        source = open_source(job.work.source, spools)
         fence_wait = job.work.fence_wait or job.lease.ttl or TTL_ONE_HOST
         target = open_target(
             job.work.target,
@@ -105,6 +108,6 @@ def _builder(env: Environment) -> Callable[[Job], Work]:
             job.work.source.columns,
             fence_wait=fence_wait,
         )
-        return EntitlementsWork(job, source, target, fence_wait)
+        return EntitlementsWork(job, source, target, fence_wait, spools)
 
     return build

@@ -58,7 +58,8 @@ class CatchUpConfig(NamedTuple):
 class SourceConfig(NamedTuple):
     """`[jobs.NAME.source]`. `path` is absolute, its placeholders not yet filled in.
 
-    `rename` leads from the file's names of columns to the target's.
+    `rename` leads from the file's names of columns to the target's. `fields` names the
+    columns of a CSV file that has no header; `manifest` is absolute, as `path` is.
     """
 
     type: str
@@ -69,6 +70,8 @@ class SourceConfig(NamedTuple):
     rename: Mapping[str, str] = MappingProxyType({})
     delimiter: str = ","
     encoding: str = "utf-8"
+    fields: tuple[str, ...] | None = None
+    manifest: str | None = None
 
 
 class TargetConfig(NamedTuple):

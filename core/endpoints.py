@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from .rows import Action, Change, KeySpan, Page, RangeChanges, Schema
 
 
+class Unordered(Exception):
+    """A source turned out not to be in order of accounts, and nothing that was read of it
+    may be used. Asked for its pages from the beginning, it gives them in order."""
+
+
 class Source(Protocol):
     """Where the truth about entitlements comes from."""
 
@@ -46,7 +51,8 @@ class Reading(Protocol):
         an earlier page of the same fingerprint said; rows at or below `after` may still come.
 
         Raises `SourceUnusable` or `SourceUnreachable` where it is cut short, so that the end
-        of the iteration means that the source is complete.
+        of the iteration means that the source is complete, and `Unordered`. An empty page
+        says that reading goes on.
         """
         ...
 

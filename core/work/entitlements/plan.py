@@ -9,6 +9,7 @@ says that the plan is complete.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ...events import Progress
@@ -68,7 +69,12 @@ class Planner:
     ) -> Generator[Step, None, PlanRecord]:
         """Plan the ranges above `after`, a step each; returns the complete plan."""
         pages = self._noticed(self.reading.pages(after, resume))
-        begins = resume
+        first = next(pages, None)
+        # Pages of a spool say so from the first one on: what is compared again later has to
+        # come from it, and not from the beginning of a file that is not in order.
+        begins = first.resume if first is not None and resume is None else resume
+        if first is not None:
+            pages = chain((first,), pages)
         for part in cut(pages, plan.range_size, self.schema, after=after, number=plan.ranges + 1):
             self.order.progressed()
             observed = self.target.lines(part.span)

@@ -13,9 +13,19 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ...errors import OldOverNew
+from ...endpoints import Unordered
+from ...errors import (
+    FencedOut,
+    LeaseLapsed,
+    OldOverNew,
+    ReconcileError,
+    StoreBusy,
+    StoreUnreachable,
+    StoreUnusable,
+    WriteConflict,
+)
 from ...events import DryRun
-from ...model import Delete, Kind
+from ...model import Delete, Kind, Unproved
 from ...ports import Step
 from ...records import IntervalRecord, PlanRecord, range_key
 from .apply import Applier, GuardTripped
@@ -38,18 +48,35 @@ if TYPE_CHECKING:
         JsonObject,
         LeaseKey,
         Proof,
-        Unproved,
         Write,
     )
     from ...ports import Reader, WorkOrder
     from ...rows import Change
+    from ...sources.spool import Spools
     from .judge import Trip
+
+_GOES_ON = (FencedOut, LeaseLapsed, StoreBusy, StoreUnreachable, StoreUnusable, WriteConflict)
+"""Faults that are not the interval's: a next run, or another one by now, needs the spool."""
 
 
 class EntitlementsWork:
-    """One interval of entitlements. `fence_wait` bounds the wait for an old holder's commit."""
+    """One interval of entitlements. `fence_wait` bounds the wait for an old holder's commit.
 
-    def __init__(self, job: Job, source: Source, target: Target, fence_wait: timedelta) -> None:
+    `spools` is where the source sorts what is not in order; it is kept until the interval
+    has completed, failed or waits for an approval, so that a run that is broken off need not
+    sort again.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        source: Source,
+        target: Target,
+        fence_wait: timedelta,
+        spools: Spools | None = None,
+    ) -> None:
+        self._spools = spools
+        self._ended = False
         self._job = job
         self._config = job.work
         self._source = source
@@ -71,6 +98,19 @@ class EntitlementsWork:
 
     def steps(self, order: WorkOrder) -> Iterator[Step]:
         """See `ports.Work`. Raises `OldOverNew` for a dated interval that comes too late."""
+        try:
+            for step in self._steps(order):
+                self._ended = step.needs_approval is not None
+                yield step
+        except _GOES_ON:
+            raise
+        except ReconcileError:
+            self._ended = True
+            raise
+        else:
+            self._ended = order.dry_run
+
+    def _steps(self, order: WorkOrder) -> Iterator[Step]:
         self._refuse_old_over_new(order)
         schema = self._target.schema()
         self._reading = self._source.open(order.interval, schema)
@@ -149,7 +189,10 @@ class EntitlementsWork:
             upper = order.record.cursor.get("upper")
             resume = order.record.cursor.get("resume")
         after = upper if isinstance(upper, str) else None
-        plan = yield from planner.steps(plan, after, resume)
+        try:
+            plan = yield from planner.steps(plan, after, resume)
+        except Unordered:
+            plan = yield from planner.steps(planner.new_plan(), None, None)
         order.reached("plan_completed")
         return plan
 
@@ -177,7 +220,9 @@ class EntitlementsWork:
     def prove(self, order: WorkOrder) -> Proof | Unproved:
         """See `ports.Work`."""
         assert self._plan is not None, "steps come first"
-        return prove(order, self._plan)
+        found = prove(order, self._plan)
+        self._ended = isinstance(found, Unproved)
+        return found
 
     def complete(self, order: WorkOrder, proof: Proof) -> Sequence[Write]:
         """See `ports.Work`. The planned changes are in the target's log now."""
@@ -188,6 +233,7 @@ class EntitlementsWork:
                 raise
             # A live source told the truth of now, whatever interval asked for it.
         assert self._plan is not None, "steps come first"
+        self._ended = True
         plan = self._plan
         job = self._job.name
         return [Delete(Kind.CHANGES, job, range_key(plan.id, n + 1)) for n in range(plan.ranges)]
@@ -233,6 +279,8 @@ class EntitlementsWork:
         """See `ports.Work`."""
         if self._reading is not None:
             self._reading.close()
+        if self._ended and self._spools is not None:
+            self._spools.sweep()
         self._target.close()
 
     # --- parts
