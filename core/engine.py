@@ -122,11 +122,12 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a run ends before its work is done, at a checkpoint."""
+    """Why a run ends before its work is done, at a checkpoint; `by` is who asked for it."""
 
     ending: Ending
     outcome: Outcome
     detail: str
+    by: str | None = None
 
 
 class Engine:
@@ -208,6 +209,8 @@ class Engine:
                 return self._journal.needs_approval(step.needs_approval)
             stop = self._asked_to_stop()
             if stop is not None:
+                if stop.by is not None:
+                    self._journal.record = replace(self._journal.record, repair_owner=stop.by)
                 return self._journal.stopped(stop.ending, stop.outcome, stop.detail)
         if self._task.dry_run:
             return self._journal.report(Outcome.COMPLETED)
@@ -260,8 +263,8 @@ class Engine:
             return Stop(Ending.INTERRUPTED, Outcome.INTERRUPTED, signal)
         request: JsonObject | None = self._keeper.stop_request
         if request is not None:
-            by = f"stop by {request.get('actor')}"
-            return Stop(Ending.INTERRUPTED, Outcome.INTERRUPTED, by)
+            by = str(request.get("actor"))
+            return Stop(Ending.INTERRUPTED, Outcome.INTERRUPTED, f"stop by {by}", by)
         if self._until is not None and self._runtime.clock.boot() >= self._until:
             return Stop(Ending.OUT_OF_TIME, Outcome.OUT_OF_TIME, "max_runtime")
         return None

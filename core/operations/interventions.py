@@ -172,7 +172,7 @@ def stop(app: Application, request: ActRequest) -> ActReport:
         event = _signed("stop_asked", request, force=request.force or None)
         sign = Append(Kind.EVENT, job.name, lease.interval, event)
         if request.force:
-            return _fence_out(app, store, job, lease, sign)
+            return _fence_out(app, store, job, lease, sign, request.actor)
         asked: JsonObject = {
             "actor": request.actor,
             "reason": request.reason,
@@ -185,7 +185,9 @@ def stop(app: Application, request: ActRequest) -> ActReport:
         return _stop_report(store, job, lease, now, done=done)
 
 
-def _fence_out(app: Application, store: Store, job: Job, lease: Lease, sign: Append) -> ActReport:
+def _fence_out(
+    app: Application, store: Store, job: Job, lease: Lease, sign: Append, actor: str
+) -> ActReport:
     """Take the next generation, raise the target's fence, close the old run, release."""
     writes: list[Write] = []
     try:
@@ -198,6 +200,11 @@ def _fence_out(app: Application, store: Store, job: Job, lease: Lease, sign: App
     ):
         now = keeper.now()
         writes += _closed_runs(store, job, Ending.FENCED_OUT, now, "stop --force")
+        found = store.get(Kind.INTERVAL, job.name, lease.interval)
+        record = IntervalRecord.from_json(found.value) if found is not None else None
+        if found is not None and record is not None and not record.state.is_final:
+            record = replace(record, repair_owner=actor)
+            writes.append(_put(job, found.key, record, found.version))
         keeper.commit(writes)
         generation = keeper.fence.generation
     report = _stop_report(store, job, lease, now, done=True)
@@ -320,8 +327,11 @@ def _signed(type_: str, request: ActRequest, **facts: object) -> JsonObject:
 
 def _writes(job: Job, record: IntervalRecord, version: int, event: JsonObject) -> list[Write]:
     key = record.interval(job.name).key
-    expect = version or ABSENT
     return [
-        Put(Kind.INTERVAL, job.name, key, record.to_json(), expect=expect, tag=record.tag),
+        _put(job, key, record, version or ABSENT),
         Append(Kind.EVENT, job.name, key, event),
     ]
+
+
+def _put(job: Job, key: str, record: IntervalRecord, version: int) -> Put:
+    return Put(Kind.INTERVAL, job.name, key, record.to_json(), expect=version, tag=record.tag)

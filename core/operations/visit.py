@@ -262,12 +262,15 @@ class Visit:
     def _work(self, keeper: LeaseKeeper, due: Due, until: float | None) -> IntervalReport:
         if keeper.lease.interval != due.interval.key:
             keeper.regrant(due.interval.key)
+        record = new_record(due)
+        if self.actor is not None:
+            record = replace(record, repair_owner=self.actor.name)
         work = self.app.build_work(self.job)
         try:
             task = Assignment(
                 job=self.job,
                 interval=due.interval,
-                record=new_record(due),
+                record=record,
                 version=due.version,
                 trigger=self.trigger,
                 actor=self.actor,
@@ -281,9 +284,9 @@ class Visit:
         finally:
             work.close()
         if report.outcome in (Outcome.FAILED, Outcome.INCOMPLETE) and report.retry_at is None:
-            record, _ = read_interval(self.store, self.job.name, due.interval.scheduled_at)
-            if record is not None and not record.state.is_final:
-                report = replace(report, retry_at=planning.retry_at(self.job, record))
+            stands, _ = read_interval(self.store, self.job.name, due.interval.scheduled_at)
+            if stands is not None and not stands.state.is_final:
+                report = replace(report, retry_at=planning.retry_at(self.job, stands))
         self.app.runtime.report(report)
         return report
 

@@ -293,6 +293,32 @@ def test_a_stop_is_signed_before_it_is_done(build: Build, force: bool) -> None:
     assert holder.main.result.outcome is Outcome.COMPLETED
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_who_stopped_a_run_owns_the_repair_of_its_interval(build: Build, force: bool) -> None:
+    world = build(of("ab"))
+    holder = world.start(knock)
+    holder.go("range_planned")
+    stopper = operator(world, "stop", None, force=force)
+    stopper.go("wait")
+    world.advance(13)
+    holder.go("end")
+    stopper.go("end")
+    (record,) = records(world)
+    assert (record.state, record.repair_owner) == (State.UNFINISHED, OPERATOR)
+    (run,) = world.store.peek().scan(Kind.RUN, JOB)
+    assert run.value["ending"] == ("fenced out" if force else "interrupted")
+
+
+def test_who_resumes_by_hand_owns_the_repair(build: Build) -> None:
+    world = build(of("ab"))
+    killed = world.start(knock)
+    killed.go("range_planned")
+    killed.die()
+    operator(world, "resume", "2026-11-28").go("end")
+    (record,) = records(world)
+    assert (record.state, record.repair_owner) == (State.COMPLETED, OPERATOR)
+
+
 def test_a_forced_stop_by_an_operator_who_finds_the_store_locked_is_signed_all_the_same(
     build: Build,
 ) -> None:
