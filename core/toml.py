@@ -136,6 +136,8 @@ def defaults() -> Mapping[str, str]:
         "source.rename": "none",
         "source.delimiter": work.source.delimiter,
         "source.encoding": work.source.encoding,
+        "source.fields": "the file's header",
+        "source.manifest": "none",
         "target.type": "sql",
         "target.table": "the job's name",
         "target.key": "the table's primary key",

@@ -19,14 +19,18 @@ if TYPE_CHECKING:
 
     from .toml_values import Section
 
-SOURCE_TYPES = ("csv",)
+SOURCE_TYPES = ("csv", "jsonl")
 TARGET_TYPES = ("sql",)
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|$)")
-_CSV_SUFFIXES = (".csv", ".csv.gz")
-_LATER_SOURCE_TYPES = ("jsonl", "json", "sql", "http", "scim", "ldap")
+_SUFFIXES = {
+    "csv": (".csv", ".csv.gz"),
+    "jsonl": (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"),
+}
+_OF_CSV = ("fields", "delimiter")
+_LATER_SOURCE_TYPES = ("json", "sql", "http", "scim", "ldap")
 _LATER_TARGET_TYPES = ("http", "scim")
-_LATER_SOURCE_KEYS = ("url", "query", "manifest", "fields", "rate", "sorted")
+_LATER_SOURCE_KEYS = ("url", "query", "rate")
 _LATER_TARGET_KEYS = ("schema", "interval_column", "rate")
 _UNFIT_DELIMITERS = ('"', "\n", "\r", "\0")
 
@@ -71,12 +75,19 @@ def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | No
         section.wrong("", "has no path", 'write for example path = "exports/{date}.csv"')
     if "type" not in section:
         kind = _kind_of_source(section, key, path)
+    if kind is not None and kind != "csv":
+        for name in _OF_CSV:
+            if name in section:
+                section.wrong(name, "is for CSV files only", "take it out")
     account, columns = section.text("account"), section.texts("columns")
     null, rename = section.texts("null", empty=True), section.renames("rename")
     delimiter = section.mark("delimiter", 1)
     if delimiter in _UNFIT_DELIMITERS:
         section.wrong("delimiter", f"cannot be {delimiter!r}", 'write "," or ";"')
-    encoding = _encoding(section)
+    encoding, fields = _encoding(section), section.texts("fields")
+    if fields == ():
+        section.wrong("fields", "is empty", "name the file's columns in their order")
+    manifest = _template(section, "manifest", folder)
     section.finish()
     if path is None or kind is None:
         return None
@@ -89,6 +100,8 @@ def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | No
         rename=rename,
         delimiter=delimiter or ",",
         encoding=encoding or "utf-8",
+        fields=fields,
+        manifest=manifest,
     )
 
 
@@ -201,7 +214,7 @@ def _template(section: Section, key: str, folder: Path) -> str | None:
     if text is None:
         return None
     if _SCHEME.match(text):
-        section.wrong(key, "only CSV files are supported by this version", "name a file")
+        section.wrong(key, "only files are supported by this version", "name a file")
         return None
     path = str(folder / text)
     try:
@@ -216,12 +229,13 @@ def _kind_of_source(section: Section, key: str, path: str | None) -> str | None:
     """The type that a path's suffix says."""
     if path is None:
         return None
-    if path.lower().endswith(_CSV_SUFFIXES):
-        return "csv"
+    for kind, suffixes in _SUFFIXES.items():
+        if path.lower().endswith(suffixes):
+            return kind
     section.wrong(
         key,
-        "does not say by its suffix what it is (.csv, .csv.gz)",
-        'write a table with path = "…" and type = "csv"',
+        "does not say by its suffix what it is (.csv, .jsonl, .ndjson, each also with .gz)",
+        'write a table with path = "…" and type = "csv" or "jsonl"',
     )
     return None
 
@@ -239,7 +253,7 @@ def _encoding(section: Section) -> str | None:
         pass
     section.wrong(
         "encoding",
-        f"is {name!r}, no encoding that a CSV file can be read in",
+        f"is {name!r}, no encoding that such a file can be read in",
         'write "utf-8", "cp1252" or another that keeps ASCII as it is',
     )
     return None

@@ -102,10 +102,21 @@ target = { url = "app.db" }
         head = SMALL.replace("app.db", written)
         assert job("", head).work.target.url == url
 
-    @pytest.mark.parametrize("path", ["e.csv", "e.CSV.GZ", "/abs/{date:%Y/%m}.csv.gz"])
-    def test_the_suffix_says_the_type(self, path: str) -> None:
+    @pytest.mark.parametrize(
+        ("path", "kind"),
+        [
+            ("e.csv", "csv"),
+            ("e.CSV.GZ", "csv"),
+            ("/abs/{date:%Y/%m}.csv.gz", "csv"),
+            ("e.jsonl", "jsonl"),
+            ("e.ndjson", "jsonl"),
+            ("{date}.jsonl.gz", "jsonl"),
+            ("e.NDJSON.gz", "jsonl"),
+        ],
+    )
+    def test_the_suffix_says_the_type(self, path: str, kind: str) -> None:
         source = job("", SMALL.replace("exports/{date}.csv", path)).work.source
-        assert source.type == "csv"
+        assert source.type == kind
         assert source.path == str(FOLDER / path)
 
     def test_a_job_without_a_schedule_is_on_demand(self) -> None:
@@ -150,6 +161,8 @@ account = "acct"
 columns = ["entitlement", "level"]
 null = ["NULL", ""]
 rename = { ent = "entitlement" }
+fields = ["acct", "ent", "level"]
+manifest = "exports/{date}.json"
 delimiter = "\\t"
 encoding = "cp1252"
 
@@ -194,6 +207,8 @@ must_contain = ["acct-1"]
             rename={"ent": "entitlement"},
             delimiter="\t",
             encoding="cp1252",
+            fields=("acct", "ent", "level"),
+            manifest="/srv/rec/exports/{date}.json",
         )
         assert work.key_policy is work.target.key_policy is KeyPolicy.CASEFOLD
         assert work.target.table == "grants"
@@ -354,7 +369,7 @@ class TestRefusals:
             'max_wait = "1m"',
             'dst_gap = "skip"',
             'catch_up.rate = "4/h"',
-            'source.manifest = "x"',
+            'source.query = "x"',
             'source.type = "http"',
             'source.rate = "5/s"',
             'target.interval_column = "x"',
@@ -420,13 +435,23 @@ class TestRefusals:
         ("line", "says"),
         [
             ('source = "e.json"', "does not say by its suffix"),
-            ('source = "https://x/e.csv"', "only CSV files are supported"),
+            ('source = "https://x/e.csv"', "only files are supported"),
+            ('source = { path = "e.csv", manifest = "s3://x/e.json" }', "only files are supported"),
+            ('source = { path = "e.csv", manifest = "{dat}.json" }', "{dat} is no placeholder"),
+            ('source = { path = "e.csv", fields = [] }', "fields: is empty"),
+            ('source = { path = "e.csv", fields = ["a", "a"] }', "names 'a' twice"),
+            ('source = { path = "e.jsonl", fields = ["a"] }', "fields: is for CSV files only"),
+            (
+                'source = { path = "e", type = "jsonl", delimiter = ";" }',
+                "delimiter: is for CSV files only",
+            ),
+            ('source = "e.json"', "(.csv, .jsonl, .ndjson, each also with .gz)"),
             ('source = "{dat}.csv"', "{dat} is no placeholder"),
             ('source = { path = "e", type = "cvs" }', "is 'cvs'"),
             ('source = { path = "e.csv", delimiter = ",," }', "not a text of 1 character"),
             ('source = { path = "e.csv", delimiter = \'"\' }', "cannot be '\"'"),
-            ('source = { path = "e.csv", encoding = "utf-16" }', "no encoding that a CSV"),
-            ('source = { path = "e.csv", encoding = "nope" }', "no encoding that a CSV"),
+            ('source = { path = "e.csv", encoding = "utf-16" }', "no encoding that such a"),
+            ('source = { path = "e.csv", encoding = "nope" }', "no encoding that such a"),
             ('source = { path = "e.csv", rename = {a = "x", b = "x"} }', "two names to the same"),
             ('source = { path = "e.csv", rename = {a = 1} }', "is the number 1, not a text"),
             ('target = "postgresql://x/y"', "only SQLite targets are supported"),
