@@ -88,7 +88,8 @@ class IntervalReport:
     left as they were, with the reason. `reason` is that of a final state; `failed_at` when
     an earlier run failed. `known_before`: this condition was reported for the interval by an
     earlier command. `span`: so many intervals are final as one.
-    `refused_hash`: somebody approved that plan, and it is not the one that stands.
+    `refused_hash`: somebody approved that plan, and it is not the one that stands;
+    `refused_guard` is what a guard had said of it.
     """
 
     job: str
@@ -122,6 +123,7 @@ class IntervalReport:
     span: int = 1
     known_before: bool = False
     refused_hash: str | None = None
+    refused_guard: GuardReport | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from .errors import (
 from .events import IntervalReport, Started
 from .model import ABSENT, Append, Ending, Holder, Kind, Outcome, Put, State
 from .records import OPEN, IntervalRecord, RunRecord, closed, given_up, run_key, to_text
+from .trail import guard_told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +112,7 @@ class Journal:
             run = RunRecord.from_json(found.value)
             of_interval, _, _ = found.key.rpartition("/")
             run = closed(run, Ending.ABANDONED, now)
-            writes.append(Put(Kind.RUN, self._job.name, found.key, run.to_json()))
+            writes.append(Put(Kind.RUN, self._job.name, found.key, run.to_json(), tag=run.tag))
             if of_interval == self._record_key:
                 mine = run
                 detail = self._takeover_facts(now)
@@ -187,11 +188,13 @@ class Journal:
             **show,  # type: ignore[arg-type]
         )
         writes = [self._put(record), *step.writes]
+        run = self._run.having_revoked(record.spent_revoke - self.record.spent_revoke, now)
         if isinstance(committed, int):
-            self._run = replace(
-                self._run, first_range=self._run.first_range or committed, last_range=committed
-            )
-            writes.append(self._put_run(self._run))
+            first = run.first_range or committed
+            run = replace(run, first_range=first, last_range=committed)
+        if run is not self._run:
+            self._run = run
+            writes.append(self._put_run(run))
         if step.event is not None:
             writes.append(Append(Kind.EVENT, self._job.name, self._record_key, step.event))
         self._keeper.commit(writes)
@@ -227,16 +230,17 @@ class Journal:
     def needs_approval(self, guard: GuardReport) -> IntervalReport:
         """A guard stopped the plan; nothing was changed."""
         known = (self.record.waiting or {}).get("hash") == guard.hash
+        approved = (self.record.approval or {}).get("hash")
         if not self._task.dry_run:
-            now = self._keeper.now()
             waiting = guard.to_json()
             record = replace(self.record, waiting=waiting, approval=None)
-            event = Append(
-                Kind.EVENT, self._job.name, self._record_key, {"type": "guard", **waiting}
-            )
-            self._close(record, Ending.NEEDS_APPROVAL, now, guard.guard, [event])
-        report = self.report(Outcome.NEEDS_APPROVAL)
-        return replace(report, guard=guard, known_before=known)
+            event = self._event("guard", **waiting)
+            self._close(record, Ending.NEEDS_APPROVAL, self._keeper.now(), guard.guard, [event])
+        report = replace(self.report(Outcome.NEEDS_APPROVAL), guard=guard, known_before=known)
+        if not isinstance(approved, str):
+            return report
+        then = guard_told(self._store, self._job.name, self._record_key, approved)
+        return replace(report, refused_hash=approved, refused_guard=then)
 
     def stopped(self, ending: Ending, outcome: Outcome, why: str) -> IntervalReport:
         """The run ends at its last checkpoint, because somebody or the clock asked for it."""

@@ -24,6 +24,12 @@ OPEN = "open"
 """Tag of an interval record that is not final, and of a run record that is not closed."""
 
 
+def revoked_tag(at: datetime) -> str:
+    """Tag of a closed run record that revoked without approval, the last time at that instant:
+    those of a day are found without reading others."""
+    return f"revoked {at.astimezone(UTC):%Y-%m-%d}"
+
+
 def to_text(instant: datetime) -> str:
     """RFC 3339 in UTC with microseconds."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -111,7 +117,8 @@ class IntervalRecord(_Record):
     rows in scope at the first plan; `waiting` what a guard waits for (a `GuardReport`);
     `approval` {hash, actor, reason, at}; `failure` {text, exit, at, outcome}; `attempts`
     counts failed runs, `kills` killed ones, since the last checkpoint. `runs` counts run
-    records. A record with a `span` above 1 stands for that
+    records. `spent_revoke` and `spent_update` count what was applied without approval, by all
+    reruns, as the guards do. A record with a `span` above 1 stands for that
     many scheduled instants, from `scheduled_at` up to and including `until_at`, whose id is
     `last_id`. While it is rerun, `earlier` is the completed record that stands again if the
     rerun fails; `reruns` is the highest rerun number ever given, so that no two are one.
@@ -145,6 +152,8 @@ class IntervalRecord(_Record):
     update: int = 0
     checksum: Checksum | None = None
     base: int | None = None
+    spent_revoke: int = 0
+    spent_update: int = 0
     source_rows: int | None = None
     attempts: int = 0
     kills: int = 0
@@ -170,7 +179,8 @@ class IntervalRecord(_Record):
 
 @dataclass(frozen=True, slots=True)
 class RunRecord(_Record):
-    """One attempt. `first_range` and `last_range` are those it committed to the target."""
+    """One attempt. `first_range` and `last_range` are those it committed to the target;
+    `revoked` counts what it revoked without approval, until `revoked_at`."""
 
     number: int
     run_id: str
@@ -185,11 +195,19 @@ class RunRecord(_Record):
     first_range: int | None = None
     last_range: int | None = None
     seconds: float | None = None
+    revoked: int = 0
+    revoked_at: datetime | None = None
 
     @property
     def tag(self) -> str:
-        """Open runs are found without reading the closed ones."""
-        return OPEN if self.ending is None else ""
+        """Open runs, and those of a day that revoked, are found without reading the others."""
+        if self.ending is None:
+            return OPEN
+        return "" if self.revoked_at is None else revoked_tag(self.revoked_at)
+
+    def having_revoked(self, more: int, at: datetime) -> RunRecord:
+        """The same run, which has revoked so many more without approval."""
+        return self if more <= 0 else replace(self, revoked=self.revoked + more, revoked_at=at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +217,8 @@ class PlanRecord(_Record):
     `losing` counts the accounts that would lose every row they have. `approvable` is the
     checksum of all planned revokes and updates, and `hash` its short form for people.
     `missing` are the accounts of `must_contain` not seen yet. `applied_revoke` and
-    `applied_update` are what the interval had applied before this plan was begun.
+    `applied_update` are what the interval had applied without approval before this plan was
+    begun.
     """
 
     id: str
@@ -279,7 +298,10 @@ class GuardReport(_Record):
     """Why a plan waits for somebody; kept as `IntervalRecord.waiting`.
 
     Shares are fractions of `base`, the target's rows. `fingerprint` and `guards` (a digest
-    of the guards' settings) say when it is worth judging again.
+    of the guards' settings) say when it is worth judging again. `minimum` is what a share
+    allows at least. What counts with the plan: `spent` by the interval before, and `others`
+    by other intervals in the window (see `core/work/entitlements/allowance.py`), both without
+    approval.
     """
 
     guard: str
@@ -298,6 +320,9 @@ class GuardReport(_Record):
     last_rows: int | None = None
     fingerprint: str = ""
     guards: str = ""
+    minimum: int | None = None
+    spent: int = 0
+    others: int = 0
 
 
 def closed(run: RunRecord, ending: Ending, at: datetime, detail: str | None = None) -> RunRecord:
@@ -308,12 +333,17 @@ def closed(run: RunRecord, ending: Ending, at: datetime, detail: str | None = No
 
 def given_up(record: IntervalRecord, reason: str) -> IntervalRecord:
     """A record nobody will work on any more: failed, or, when it was a rerun of something
-    completed, completed as it was before."""
+    completed, completed as it was before. What the rerun applied counts for the guards."""
     if record.earlier is None:
         return replace(record, state=State.FAILED, reason=reason)
     earlier = IntervalRecord.from_json(record.earlier)
     return replace(
-        earlier, runs=record.runs, last_run_id=record.last_run_id, reruns=record.reruns
+        earlier,
+        runs=record.runs,
+        last_run_id=record.last_run_id,
+        reruns=record.reruns,
+        spent_revoke=record.spent_revoke,
+        spent_update=record.spent_update,
     )
 
 

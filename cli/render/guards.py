@@ -19,6 +19,8 @@ GUARDS = {
     "must_contain": "the source lacks accounts that it must contain",
 }
 """What a guard found, in words. One that is not named here shows its name."""
+_SHARES = {"max_revoke", "max_update"}
+"""Guards whose limit is a share of the target's rows."""
 
 
 def approve_command(job: str, interval_id: str, plan_hash: str, style: Style) -> str:
@@ -54,6 +56,9 @@ def losing(guard: GuardReport, style: Style) -> str:
 def guard_facts(guard: GuardReport, style: Style) -> list[tuple[str, str]]:
     """What somebody needs to know to approve a plan or to refuse it."""
     rows = [("guard", guard_limit(guard)), ("planned", planned(guard))]
+    before = counted_before(guard)
+    if before:
+        rows.append(("before", before))
     if guard.losing_accounts:
         text = losing(guard, style)
         if guard.revokes_elsewhere:
@@ -69,12 +74,59 @@ def guard_facts(guard: GuardReport, style: Style) -> list[tuple[str, str]]:
 
 
 def guard_limit(guard: GuardReport) -> str:
-    """`max_revoke = 10%: 17,555 of the 175,554 rows in the target`; numbers are as they are."""
-    if guard.guard not in {"max_revoke", "max_update"}:
+    """`max_revoke = 10%, at least 10: 17,555 of the 175,554 rows in the target`; numbers are as
+    they are."""
+    if guard.guard not in _SHARES:
         limit = f" = {guard.limit:,.0f}" if guard.limit else ""
         return f"{guard.guard}{limit}; {words.count(guard.base, 'row')} in the target"
     share = f"{guard.limit * 100:g}%"
-    allowed = words.number(int(guard.limit * guard.base))
+    allowed = int(guard.limit * guard.base)
+    if guard.minimum is not None:
+        share += f", at least {words.number(guard.minimum)}"
+        allowed = max(allowed, guard.minimum)
     return (
-        f"{guard.guard} = {share}: {allowed} of the {words.count(guard.base, 'row')} in the target"
+        f"{guard.guard} = {share}: {words.number(allowed)} of the"
+        f" {words.count(guard.base, 'row')} in the target"
     )
+
+
+def counted_before(guard: GuardReport) -> str:
+    """`88 revokes by this interval and 1,204 by others in the last 24 hours count too`; empty
+    where nothing but the plan counts."""
+    if guard.guard not in _SHARES:
+        return ""
+    noun = "update" if guard.guard == "max_update" else "revoke"
+    parts = []
+    if guard.spent:
+        parts.append(f"{words.count(guard.spent, noun)} by this interval")
+    if guard.others:
+        others = words.number(guard.others) if parts else words.count(guard.others, noun)
+        parts.append(f"{others} by others in the last 24 hours")
+    total = guard.spent + guard.others
+    return f"{' and '.join(parts)} {'counts' if total == 1 else 'count'} too" if parts else ""
+
+
+def not_approved(
+    guard: GuardReport, refused: str, then: GuardReport | None
+) -> list[tuple[str, str]]:
+    """What was approved by its hash, and what is planned instead; `then` is what the guard had
+    said of the approved plan, where the trail still has it."""
+    if then is None:
+        return [("approved", refused), ("planned", f"{planned(guard)}, {guard.hash}")]
+    return [
+        ("approved", f"{_approvable(then)}, {refused}"),
+        ("planned", f"{_approvable(guard)}, {guard.hash}: {_compared(guard, then)}"),
+    ]
+
+
+def _approvable(guard: GuardReport) -> str:
+    """`19,892 revokes, 7 updates`: what a hash stands for."""
+    updates = f", {words.count(guard.update, 'update')}" if guard.update else ""
+    return f"{words.count(guard.revoke, 'revoke')}{updates}"
+
+
+def _compared(guard: GuardReport, then: GuardReport) -> str:
+    more = guard.revoke + guard.update - then.revoke - then.update
+    if more == 0:
+        return "as many, but others"
+    return f"{more:,} more" if more > 0 else f"{-more:,} fewer"

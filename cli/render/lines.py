@@ -56,7 +56,7 @@ def _completed(report: IntervalReport, style: Style) -> str:
 
 
 def _needs_approval(report: IntervalReport, style: Style) -> str:
-    from .guards import GUARDS, approve_command, guard_limit, losing
+    from .guards import GUARDS, approve_command, counted_before, guard_limit, losing
 
     guard = report.guard
     if guard is None:
@@ -65,10 +65,12 @@ def _needs_approval(report: IntervalReport, style: Style) -> str:
     if report.refused_hash:
         found = f"not the changes that were approved ({report.refused_hash})"
     changes = {"grant": guard.grant, "revoke": guard.revoke, "update": guard.update}
+    before = counted_before(guard)
+    counted = f" {before};" if before else ""
     accounts = f" accounts: {losing(guard, style)};" if guard.losing_accounts else ""
     return (
         f"needs approval: {found}; {guard_limit(guard)};"
-        f" planned {words.short_changes(changes)};{accounts}"
+        f" planned {words.short_changes(changes)};{counted}{accounts}"
         f" to approve: {approve_command(report.job, report.interval, guard.hash, style)}"
     )
 

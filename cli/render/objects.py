@@ -118,8 +118,10 @@ def guard(report: GuardReport) -> dict[str, Any]:
     return {
         "guard": report.guard,
         "limit": report.limit,
+        "minimum": report.minimum,
         "base": report.base,
         "planned": {"grant": report.grant, "revoke": report.revoke, "update": report.update},
+        "before": {"interval": report.spent, "others": report.others},
         "hash": report.hash,
         "losing_accounts": report.losing_accounts,
         "losing_names": list(report.losing_names),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...core.model import Outcome
 from . import faults, words
 from .faults import because
-from .guards import GUARDS, approve_command, guard_facts, planned, refuse_command
+from .guards import GUARDS, approve_command, guard_facts, not_approved, refuse_command
 from .told import Told, wrapped
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _needs_approval(report: IntervalReport, style: Style) -> Told:
         return told
     if report.refused_hash:
         told.rest = ": not the changes that were approved"
-        rows = [("approved", report.refused_hash), ("planned", f"{planned(guard)}, {guard.hash}")]
+        rows = not_approved(guard, report.refused_hash, report.refused_guard)
     else:
         told.rest = f": {GUARDS.get(guard.guard, guard.guard)}. {nothing}"
         rows = guard_facts(guard, style)

@@ -10,6 +10,7 @@ from ..errors import LeaseBusy, UsageError
 from ..events import RunReport
 from ..model import Actor, Append, Kind, Outcome, Put, State, Trigger
 from ..records import GuardReport, to_text
+from ..trail import guard_told
 from .look import find_instant, live_lease, look, open_records, read_interval, report_of
 from .visit import Visit
 
@@ -96,7 +97,7 @@ def _prepare(
             raise LeaseBusy(lease)
         waiting = record.waiting or {}
         if waiting.get("hash") != request.approve:
-            return _not_that_plan(job, record, request.approve, actor.at)
+            return _not_that_plan(store, job, record, request.approve, actor.at)
         event: JsonObject = {"type": "approved", "hash": request.approve, **signed}
         approval = {"hash": request.approve, **signed, "at": to_text(actor.at)}
         record = replace(record, approval=approval, repair_owner=actor.name)
@@ -119,7 +120,9 @@ def _prepare(
     return None
 
 
-def _not_that_plan(job: Job, record: IntervalRecord, approved: str, at: datetime) -> RunReport:
+def _not_that_plan(
+    store: Store, job: Job, record: IntervalRecord, approved: str, at: datetime
+) -> RunReport:
     """Somebody approved other changes than those that wait now."""
     if record.waiting is None:
         raise UsageError(
@@ -133,5 +136,6 @@ def _not_that_plan(job: Job, record: IntervalRecord, approved: str, at: datetime
         guard=guard,
         known_before=False,
         refused_hash=approved,
+        refused_guard=guard_told(store, job.name, record.interval(job.name).key, approved),
     )
     return RunReport(job.name, Outcome.NEEDS_APPROVAL, at, [report], guard=guard)

@@ -218,7 +218,8 @@ def _rewound(
 ) -> Sequence[Write]:
     """Work the store's newest completed interval again, under its own identity."""
     record, version, of_span = _own_record(store, job, seen, proved)
-    again = reopened(record, ACTOR)
+    # What the target does not hold any more counts for no guard.
+    again = replace(reopened(record, ACTOR), base=None, spent_revoke=0, spent_update=0)
     key = instant_key(record.scheduled_at)
     event: JsonObject = {
         "type": "target_rewound",
@@ -267,7 +268,8 @@ def _shortened(job: Job, seen: Look, span: IntervalRecord, version: int) -> Put:
 def reopened(record: IntervalRecord, owner: str) -> IntervalRecord:
     """The same interval to be worked from the start again, under the next rerun number.
 
-    What it had achieved is kept in `earlier`, to stand again should the rerun fail.
+    What it had achieved is kept in `earlier`, to stand again should the rerun fail. The guards
+    go on counting from the first pass: its base, and what was applied without approval.
     """
     keeps = record.state is State.COMPLETED
     number = max(record.rerun, record.reruns) + 1
@@ -281,4 +283,7 @@ def reopened(record: IntervalRecord, owner: str) -> IntervalRecord:
         runs=record.runs,
         repair_owner=owner,
         earlier=record.to_json() if keeps else record.earlier,
+        base=record.base,
+        spent_revoke=record.spent_revoke,
+        spent_update=record.spent_update,
     )

@@ -107,7 +107,7 @@ def test_a_store_deleted_without_a_start_is_owed_every_night_after_the_targets_n
     )
     truth = night(34, 100)
     for number, date in enumerate(NIGHTS):
-        scene.write_night(date, drifted(truth, 35 + number))
+        scene.write_night(date, drifted(truth, 35 + number, 0.02))
     clock = tmp_path / "clock"
     just_after = datetime.fromisoformat(EARLIER).replace(tzinfo=UTC) + timedelta(minutes=10)
     clock.write_text(str((just_after - datetime.now(UTC)).total_seconds()))

@@ -10,13 +10,16 @@ again.
 A plan may have waited, for an approval or longer than `plan_age`. So at its end every range
 that this run has not committed itself is read once more, those that were found equal too;
 what does not hold any more is compared, judged and committed again, under numbers above
-those of the plan, which have markers of their own.
+those of the plan, each of which is used once, for a marker of its own.
+
+What was applied without approval is counted with each checkpoint: all of a plan that was not
+approved, and what is not in one that was.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ...checksum import checksum, without
@@ -27,11 +30,11 @@ from ...ports import Step
 from ...records import range_key
 from ...rows import Action, KeySpan, RangeChanges
 from .compare import compare, set_apart, unpack
-from .judge import Totals, judge_counts
+from .judge import judge_counts
 from .plan import APPLYING
 from .prove import ranges_of
 from .ranges import cut
-from .standing import differing
+from .standing import differing, next_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,19 +43,30 @@ if TYPE_CHECKING:
     from ...endpoints import Committed, Reading, Target
     from ...model import JsonObject
     from ...ports import WorkOrder
-    from ...records import PlanRecord, RangeRecord
+    from ...records import IntervalRecord, PlanRecord, RangeRecord
     from ...rows import Change, Row, Schema
+    from .judge import Totals
 
 TRIES = 5
 """So often one account is compared before it is left alone."""
 ROUNDS = 5 * TRIES
 """So often one range is, whoever's accounts change."""
-NOTHING = Totals(0, 0, 0)
 CONFLICT = "somebody else keeps changing it"
 
 
 class GuardTripped(Exception):
     """A range that changed since it was planned would now revoke more than allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Revokes and updates: what the guards count."""
+
+    revoke: int = 0
+    update: int = 0
+
+    def __add__(self, other: Losses) -> Losses:
+        return Losses(self.revoke + other.revoke, self.update + other.update)
 
 
 @dataclass(slots=True)
@@ -68,7 +82,9 @@ class Applier:
     totals: Totals
     approved: bool
     waited: bool = False
-    _beyond: Totals = NOTHING
+    _beyond: Losses = Losses()
+    _counts: dict[str, int] = field(default_factory=dict)
+    _marker: int | None = None
 
     def steps(self, done: int) -> Iterator[Step]:
         """Apply the differing ranges after number `done`, a step each.
@@ -77,36 +93,58 @@ class Applier:
         """
         record = self.order.record
         self._beyond = _beyond_of(record.cursor)
-        counts = {"grant": record.grant, "revoke": record.revoke, "update": record.update}
+        self._counts = _counts_of(record)
+        self._marker = _marker_of(record.cursor)
         job, plan = self.order.interval.job, self.plan.id
         for planned in differing(self.order.records, job, plan, done):
             self.order.progressed()
             changes = self._planned(planned.number)
-            committed, found = self._commit(planned, changes, changes, planned.number)
+            committed, found, new = self._commit(planned, changes, changes, planned.number)
             self.order.reached("range_committed")
-            for action in Action:
-                counts[action] += committed.changes[action]
-            yield self._step(found, counts, found.number)
+            self._count(committed, new if self.approved else _losses_of(committed))
+            self._marker = planned.number
+            yield self._step(found, found.number)
         if self.waited:
-            yield from self._look_again(counts)
+            yield from self._look_again()
 
-    def _look_again(self, counts: dict[str, int]) -> Iterator[Step]:
+    def _look_again(self) -> Iterator[Step]:
         """What was compared or committed by earlier runs must still hold."""
         for old in ranges_of(self.order.records, self.order.interval.job, self.plan.id):
             self.order.progressed()
             if old.run_id == self.order.fence.run:
                 continue
+            yield from self._untold(old)
             lines = self.target.lines(KeySpan(old.lower, old.upper))
             if checksum(lines) == old.expected:
                 continue
             compared, changes = self._compare_again(old, {})
             self._beyond += self._judge_again((), changes)
-            number = self.plan.ranges + old.number
-            committed, found = self._commit(compared, changes, changes, number)
+            self._marker = self._next_again()
+            committed, found, _ = self._commit(compared, changes, changes, self._marker)
             self.order.reached("range_committed")
-            for action in Action:
-                counts[action] += committed.changes[action]
-            yield self._step(found, counts, self.plan.ranges)
+            self._count(committed, _losses_of(committed))
+            yield self._step(found, self.plan.ranges)
+
+    def _untold(self, old: RangeRecord) -> Iterator[Step]:
+        """A killed run may have looked again too, and committed more than it could tell."""
+        number = self._next_again()
+        untold = self.target.marker(PlanId(self.plan.id), number)
+        if untold is not None:
+            losses = _losses_of(untold)
+            self._beyond += losses
+            self._count(untold, losses)
+            self._marker = number
+            yield self._step(old, self.plan.ranges)
+
+    def _next_again(self) -> int:
+        return next_again({"marker": self._marker}, self.plan)
+
+    def _count(self, committed: Committed, spent: Losses) -> None:
+        """What a range has changed, and how much of that nobody has approved."""
+        for action in Action:
+            self._counts[action] += committed.changes[action]
+        self._counts["spent_revoke"] += spent.revoke
+        self._counts["spent_update"] += spent.update
 
     def _commit(
         self,
@@ -114,15 +152,16 @@ class Applier:
         changes: Sequence[Change],
         planned: Sequence[Change],
         number: int,
-    ) -> tuple[Committed, RangeRecord]:
+    ) -> tuple[Committed, RangeRecord, Losses]:
         """Commit one range, comparing it again as often as somebody else changes it.
 
         `planned` are the changes that were judged already; `number` is that of the marker.
+        Returns also what was applied beyond those.
         """
         stubborn: dict[str, str] = {}
         tries: Counter[str] = Counter()
         rounds = 0
-        new: Totals | None = None
+        new: Losses | None = None
         while True:
             part = self._part(found, changes, stubborn, number)
             try:
@@ -143,9 +182,10 @@ class Applier:
                     tries.update({c.row[0] or "" for c in before ^ set(changes)})
                 new = self._judge_again(planned, changes)
             else:
-                self._beyond += new or _unplanned(planned, committed)
+                new = _unplanned(planned, committed) if new is None else new
+                self._beyond += new
                 applied = replace(found, applied=committed.checksum, run_id=self.order.fence.run)
-                return committed, applied
+                return committed, applied, new
 
     def _planned(self, number: int) -> list[Change]:
         record = self.order.records.get(
@@ -225,22 +265,22 @@ class Applier:
                 break
         return rows, bad
 
-    def _judge_again(self, planned: Sequence[Change], changes: Sequence[Change]) -> Totals:
+    def _judge_again(self, planned: Sequence[Change], changes: Sequence[Change]) -> Losses:
         """What is new in this range, judged with what was new in others, on top of the plan;
         without the plan, if that was approved."""
         known = set(planned)
-        new = _totals(change for change in changes if change not in known)
+        new = _losses(change for change in changes if change not in known)
         judged = self._beyond + new
         if not self.approved:
-            judged += Totals(self.totals.revoke, self.totals.update, 0)
-        judged = replace(judged, base=self.totals.base)
-        if judge_counts(self.config.guards, judged) is not None:
+            judged += Losses(self.totals.revoke, self.totals.update)
+        totals = replace(self.totals, revoke=judged.revoke, update=judged.update)
+        if judge_counts(self.config.guards, totals) is not None:
             raise GuardTripped
         return new
 
-    def _step(self, found: RangeRecord, counts: dict[str, int], done: int) -> Step:
+    def _step(self, found: RangeRecord, done: int) -> Step:
         """The checkpoint of one range, with all up to number `done` behind it."""
-        job = self.order.interval.job
+        job, counts = self.order.interval.job, self._counts
         report = Progress(
             job=job,
             interval=self.order.interval.id,
@@ -260,6 +300,7 @@ class Applier:
                 "range": done,
                 "upper": found.upper,
                 "generation": self.order.fence.generation,
+                "marker": self._marker,
                 "beyond": [self._beyond.revoke, self._beyond.update],
             },
             writes=[Put(Kind.RANGE, job, range_key(self.plan.id, found.number), found.to_json())],
@@ -268,23 +309,38 @@ class Applier:
         )
 
 
-def _totals(changes: Iterable[Change]) -> Totals:
+def _losses(changes: Iterable[Change]) -> Losses:
     actions = Counter(change.action for change in changes)
-    return Totals(actions[Action.REVOKE], actions[Action.UPDATE], 0)
+    return Losses(actions[Action.REVOKE], actions[Action.UPDATE])
 
 
-def _beyond_of(cursor: JsonObject | None) -> Totals:
+def _losses_of(committed: Committed) -> Losses:
+    return Losses(committed.changes[Action.REVOKE], committed.changes[Action.UPDATE])
+
+
+def _counts_of(record: IntervalRecord) -> dict[str, int]:
+    """What the interval has applied, and how much of it without approval."""
+    names = ("grant", "revoke", "update", "spent_revoke", "spent_update")
+    return {name: getattr(record, name) for name in names}
+
+
+def _marker_of(cursor: JsonObject | None) -> int | None:
+    """The newest marker that earlier runs of this plan told of."""
+    found = cursor.get("marker") if cursor is not None else None
+    return found if isinstance(found, int) else None
+
+
+def _beyond_of(cursor: JsonObject | None) -> Losses:
     """What earlier runs of this plan applied that was not in it."""
     found = cursor.get("beyond") if cursor is not None else None
     if not isinstance(found, list):
-        return NOTHING
+        return Losses()
     revoke, update = found
-    return Totals(revoke, update, 0)
+    return Losses(revoke, update)
 
 
-def _unplanned(planned: Sequence[Change], committed: Committed) -> Totals:
+def _unplanned(planned: Sequence[Change], committed: Committed) -> Losses:
     """The marker of a run that was killed tells how much it applied, not what: all of it
     counts as new where that is not what was planned."""
-    was = _totals(planned)
-    found = Totals(committed.changes[Action.REVOKE], committed.changes[Action.UPDATE], 0)
-    return NOTHING if found == was else found
+    found = _losses_of(committed)
+    return Losses() if found == _losses(planned) else found

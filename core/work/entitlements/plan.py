@@ -60,8 +60,8 @@ class Planner:
             range_size=self.config.range_size,
             begun_at=self.order.now(),
             missing=list(map(normalise, must) if normalise else must),
-            applied_revoke=record.revoke,
-            applied_update=record.update,
+            applied_revoke=record.spent_revoke,
+            applied_update=record.spent_update,
         )
 
     def steps(

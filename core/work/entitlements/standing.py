@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...model import Kind, PlanId, Put
-from ...records import OPEN, IntervalRecord, PlanRecord, RangeRecord, range_key
+from ...model import Kind, PlanId
+from ...records import PlanRecord, RangeRecord, range_key
 from ...rows import Action
 from .plan import APPLYING
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...endpoints import Target
-    from ...model import Fence, FenceRow, JsonObject, Write
+    from ...model import Fence, FenceRow, JsonObject
     from ...ports import Reader
+    from ...records import IntervalRecord
 
 PAGE = 200
 
@@ -50,35 +51,10 @@ def went_back(
         return False
     if floor.generation < generation or floor.run == fence.run:
         return True  # lower than it was, or there was none before ours
-    done, plan = _number(cursor), PlanId(str(cursor.get("plan")))
-    if cursor.get("phase") != APPLYING or not done:
+    told = cursor.get("marker")
+    if cursor.get("phase") != APPLYING or not isinstance(told, int):
         return False
-    found = records.get(Kind.RANGE, fence.key.job, range_key(plan, done))
-    if found is None or RangeRecord.from_json(found.value).applied is None:
-        return False
-    of_plan = records.get(Kind.PLAN, fence.key.job, plan)
-    again = done + PlanRecord.from_json(of_plan.value).ranges if of_plan is not None else done
-    return target.marker(plan, done) is None and target.marker(plan, again) is None
-
-
-def void_others(records: Reader, target: Target, job: str, interval: str) -> list[Write]:
-    """Declare the plans of all open intervals void but that of one (its key)."""
-    writes: list[Write] = []
-    after = ""
-    while True:
-        page = records.scan(Kind.INTERVAL, job, after=after, tag=OPEN, limit=PAGE)
-        for found in page:
-            record = IntervalRecord.from_json(found.value)
-            cursor = record.cursor
-            if found.key == interval or cursor is None or is_void(cursor):
-                continue
-            record = counted(record, records, target, job)
-            record = replace(record, cursor={**(record.cursor or cursor), "void": True})
-            value = record.to_json()
-            writes.append(Put(Kind.INTERVAL, job, found.key, value, found.version, found.tag))
-        if len(page) < PAGE:
-            return writes
-        after = page[-1].key
+    return target.marker(PlanId(str(cursor.get("plan"))), told) is None
 
 
 def counted(record: IntervalRecord, records: Reader, target: Target, job: str) -> IntervalRecord:
@@ -86,18 +62,42 @@ def counted(record: IntervalRecord, records: Reader, target: Target, job: str) -
     cursor = record.cursor
     if cursor is None or cursor.get("phase") != APPLYING:
         return record
-    plan = PlanId(str(cursor.get("plan")))
-    found = next(differing(records, job, plan, _number(cursor)), None)
-    untold = target.marker(plan, found.number) if found is not None else None
-    if found is None or untold is None:
+    plan_id = PlanId(str(cursor.get("plan")))
+    stored = records.get(Kind.PLAN, job, plan_id)
+    plan = PlanRecord.from_json(stored.value) if stored is not None else None
+    found = next(differing(records, job, plan_id, _number(cursor)), None)
+    if found is not None:
+        number = found.number
+        cursor = {**cursor, "range": number, "upper": found.upper, "marker": number}
+    elif plan is not None:
+        number = next_again(cursor, plan)
+        cursor = {**cursor, "marker": number}
+    else:
         return record
+    untold = target.marker(plan_id, number)
+    if untold is None:
+        return record
+    changes = untold.changes
+    revoke, update = changes[Action.REVOKE], changes[Action.UPDATE]
+    as_planned = found is not None and (revoke, update) == (found.revoke, found.update)
+    approved = plan is not None and (record.approval or {}).get("hash") == plan.hash
+    covered = as_planned and approved
     return replace(
         record,
-        cursor={**cursor, "range": found.number, "upper": found.upper},
-        grant=record.grant + untold.changes[Action.GRANT],
-        revoke=record.revoke + untold.changes[Action.REVOKE],
-        update=record.update + untold.changes[Action.UPDATE],
+        cursor=cursor,
+        grant=record.grant + changes[Action.GRANT],
+        revoke=record.revoke + revoke,
+        update=record.update + update,
+        spent_revoke=record.spent_revoke + (0 if covered else revoke),
+        spent_update=record.spent_update + (0 if covered else update),
     )
+
+
+def next_again(cursor: JsonObject, plan: PlanRecord) -> int:
+    """Number of the next marker of ranges that are committed once more, above those of the
+    plan; `marker` of a cursor is the newest that the store was told of."""
+    told = cursor.get("marker")
+    return max(plan.ranges, told if isinstance(told, int) else 0) + 1
 
 
 def differing(records: Reader, job: str, plan: str, done: int) -> Iterator[RangeRecord]:

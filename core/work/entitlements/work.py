@@ -28,11 +28,12 @@ from ...events import DryRun
 from ...model import Delete, Kind, Unproved
 from ...ports import Step
 from ...records import IntervalRecord, PlanRecord, range_key
+from .allowance import settle_others, spent_by_others
 from .apply import Applier, GuardTripped
 from .judge import Totals, digest, explain, judge, planned_changes
-from .plan import APPLYING, Planner
+from .plan import Planner
 from .prove import prove
-from .standing import counted, is_void, void_others, went_back
+from .standing import counted, is_void, went_back
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -124,7 +125,7 @@ class EntitlementsWork:
             if plan is None or not plan.complete:
                 plan = yield from self._planned(order, planner, plan)
             self._plan = plan
-            totals = _totals(order.record, plan)
+            totals = self._totals(order, plan)
             approved = order.approval == plan.hash
             trip = None if approved else judge(plan, self._config.guards, totals)
             if trip is not None:
@@ -133,7 +134,7 @@ class EntitlementsWork:
             order.reached("judged")
             if order.dry_run:
                 return
-            yield from self._void_others(order, plan)
+            yield from self._settle_others(order, plan)
             applier = Applier(
                 order=order,
                 config=self._config,
@@ -165,17 +166,36 @@ class EntitlementsWork:
         """Before a new plan: what a killed run committed under the old one and did not tell."""
         record = counted(order.record, order.records, self._target, self._job.name)
         if record is not order.record and record.cursor is not None:
-            show = {"grant": record.grant, "revoke": record.revoke, "update": record.update}
-            yield Step(record.cursor, (), show)
+            names = ("grant", "revoke", "update", "spent_revoke", "spent_update")
+            yield Step(record.cursor, (), {name: getattr(record, name) for name in names})
 
-    def _void_others(self, order: WorkOrder, plan: PlanRecord) -> Iterator[Step]:
-        """Before the first change: no other interval's plan will say what the target holds."""
+    def _settle_others(self, order: WorkOrder, plan: PlanRecord) -> Iterator[Step]:
+        """Before the first change: no other interval's plan will say what the target holds.
+        Completion drops the markers of others, so what those say is counted in any case."""
         cursor = order.record.cursor
-        if plan.differing and cursor is not None:
+        if cursor is not None:
             job, key = self._job.name, order.interval.key
-            writes = void_others(order.records, self._target, job, key)
+            void = plan.differing > 0
+            writes = settle_others(order.records, self._target, job, key, order.now(), void=void)
             if writes:
                 yield Step(cursor, writes, {})
+
+    def _totals(self, order: WorkOrder, plan: PlanRecord) -> Totals:
+        """What is planned, and what counts with it; the base never moves."""
+        base = plan.observed.count if order.record.base is None else order.record.base
+        others = 0
+        if plan.revoke:
+            others = spent_by_others(
+                order.records, self._target, self._job.name, order.interval.key, order.now()
+            )
+        return Totals(
+            revoke=plan.revoke,
+            update=plan.update,
+            base=base,
+            spent_revoke=plan.applied_revoke,
+            spent_update=plan.applied_update,
+            others=others,
+        )
 
     def _planned(
         self, order: WorkOrder, planner: Planner, plan: PlanRecord | None
@@ -209,13 +229,7 @@ class EntitlementsWork:
             last_rows=self._last_rows(order),
             guards=self._config.guards,
         )
-        cursor: JsonObject = {
-            "phase": APPLYING,
-            "plan": plan.id,
-            "range": 0,
-            "generation": order.fence.generation,
-        }
-        return Step(cursor, (), {}, needs_approval=report)
+        return Step(order.record.cursor or {}, (), {}, needs_approval=report)
 
     def prove(self, order: WorkOrder) -> Proof | Unproved:
         """See `ports.Work`."""
@@ -333,12 +347,6 @@ class EntitlementsWork:
             if record.completed_at is not None:
                 return record.source_rows
         return None
-
-
-def _totals(record: IntervalRecord, plan: PlanRecord) -> Totals:
-    """Planned, and what earlier plans of the interval applied; the base never moves."""
-    base = plan.observed.count if record.base is None else record.base
-    return Totals(plan.revoke + plan.applied_revoke, plan.update + plan.applied_update, base)
 
 
 def _number(cursor: JsonObject | None, name: str) -> int:

@@ -1,0 +1,23 @@
+"""What an interval's trail still tells of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .model import Kind
+from .records import GuardReport
+
+if TYPE_CHECKING:
+    from .ports import Reader
+
+LOOK_BACK = 200
+"""So many of the newest events are searched."""
+
+
+def guard_told(records: Reader, job: str, interval: str, plan_hash: str) -> GuardReport | None:
+    """What a guard said of a plan of the interval (its key), by the plan's hash."""
+    trail = records.scan(Kind.EVENT, job, prefix=f"{interval}/", limit=LOOK_BACK, newest_first=True)
+    for event in trail:
+        if event.value.get("type") == "guard" and event.value.get("hash") == plan_hash:
+            return GuardReport.from_json(event.value)
+    return None
