@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import ChangedMeanwhile
+from ..errors import ChangedMeanwhile, TargetLocked, TargetUnreachable
 from ..keys import listed, normaliser
 from ..rows import Change
 from .sqlite_text import bindable, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from ..keys import KeyPolicy
     from ..rows import KeySpan, RangeChanges, Row
@@ -116,7 +116,7 @@ class SpelledAccounts:
             self._database.execute(statement)
         version = self._version()
         if self._database.rows("SELECT version FROM temp.reconcile_seen") != [(version,)]:
-            self._read(table)
+            self._read_in_full(table)
 
     def select(self, table: Table, span: KeySpan) -> tuple[str, list[Bound]]:
         """Canonical texts of the rows in scope of a span, with their normalised accounts."""
@@ -126,19 +126,12 @@ class SpelledAccounts:
         where, bounds = _inside(span)
         return (
             f"SELECT reconcile_account{wanted} FROM temp.reconcile_spellings CROSS JOIN"
-            f" (SELECT {table.named(0)} AS reconcile_raw{texts} FROM {table.quoted_name}"
-            f" WHERE {table.in_scope()}) ON {_same('reconcile_raw', table)} WHERE {where}"
+            f" ({_rows(table, texts)}) ON {_same(table)} WHERE {where}"
         ), bounds
 
     def collisions(self, table: Table, span: KeySpan) -> dict[str, str]:
         """See `endpoints.Target`."""
-        where, bounds = _inside(span)
-        found = self._database.rows(
-            f"SELECT reconcile_account FROM temp.reconcile_spellings WHERE {where}"
-            " GROUP BY reconcile_account HAVING count(*) > 1",
-            bounds,
-        )
-        spellings = self._of(table, [text(account) for (account,) in found])
+        spellings = self._of(table, span, "GROUP BY reconcile_account HAVING count(*) > 1")
         return {
             account: f"the target spells it {listed(of)}"
             for account, of in spellings.items()
@@ -151,21 +144,12 @@ class SpelledAccounts:
         Raises `ChangedMeanwhile` where an account has more than one by now: it is not known
         any more whose rows were compared.
         """
-        where, bounds = _inside(part.span)
-        odd = {
-            text(account)
-            for (account,) in self._database.rows(
-                f"SELECT reconcile_account FROM temp.reconcile_spellings WHERE {where} AND"
-                " reconcile_spelling <> reconcile_account",
-                bounds,
-            )
-        }
-        accounts = sorted({change.row[0] or "" for change in part.changes} & odd)
-        spellings = self._of(table, accounts)
-        collided = [account for account, of in spellings.items() if len(of) > 1]
+        spellings = self._of(table, part.span, "AND reconcile_spelling <> reconcile_account")
+        changed = {change.row[0] for change in part.changes}
+        collided = [a for a, of in spellings.items() if len(of) > 1 and a in changed]
         if collided:
             raise ChangedMeanwhile(collided)
-        only = {account: of[0] for account, of in spellings.items() if of}
+        only = {account: of[0] for account, of in spellings.items() if account in changed}
         if not only:
             return part.changes
         return [
@@ -176,7 +160,7 @@ class SpelledAccounts:
     def written(self, table: Table, changes: Sequence[Change], rows: int) -> None:
         """Remember what was just written: `changes`, and by triggers `rows` in all."""
         if rows != len(changes):
-            self._read(table)
+            self._read_in_full(table)
             return
         granted = {c.after[0] for c in changes if c.before is None and c.after is not None}
         self._database.execute_many(
@@ -190,6 +174,15 @@ class SpelledAccounts:
         )
 
     # --- parts
+
+    def _read_in_full(self, table: Table) -> None:
+        try:
+            self._read(table)
+        except TargetLocked:
+            raise
+        except TargetUnreachable as error:
+            error.hint += "; and of temporary files: SQLITE_TMPDIR, TMPDIR or /var/tmp"
+            raise
 
     def _read(self, table: Table) -> None:
         account = table.named(0)
@@ -208,17 +201,19 @@ class SpelledAccounts:
         version: int = self._database.rows("PRAGMA main.data_version")[0][0]
         return version
 
-    def _of(self, table: Table, accounts: Iterable[str]) -> dict[str, list[str]]:
-        """The spellings under which accounts have rows in scope now."""
-        sql = (
-            "SELECT reconcile_spelling FROM temp.reconcile_spellings WHERE reconcile_account ="
-            f" CAST(? AS TEXT) AND EXISTS (SELECT 1 FROM {table.quoted_name} WHERE"
-            f" {_same(table.named(0), table)} AND {table.in_scope()})"
-        )
-        return {
-            account: [text(found) for (found,) in self._database.rows(sql, (bindable(account),))]
-            for account in accounts
-        }
+    def _of(self, table: Table, span: KeySpan, which: str) -> dict[str, list[str]]:
+        """Accounts of a span, picked by a condition on what is listed of them, with the
+        spellings under which they have rows in scope now."""
+        where, bounds = _inside(span)
+        found: dict[str, list[str]] = {}
+        for account, spelling in self._database.rows(
+            "SELECT DISTINCT reconcile_account, reconcile_spelling FROM temp.reconcile_spellings"
+            f" CROSS JOIN ({_rows(table)}) ON {_same(table)} WHERE {where} AND reconcile_account"
+            f" IN (SELECT reconcile_account FROM temp.reconcile_spellings WHERE {where} {which})",
+            [*bounds, *bounds],
+        ):
+            found.setdefault(text(account), []).append(text(spelling))
+        return found
 
 
 def _inside(span: KeySpan) -> tuple[str, list[Bound]]:
@@ -232,13 +227,22 @@ def _inside(span: KeySpan) -> tuple[str, list[Bound]]:
     return " AND ".join(where), bounds
 
 
-def _same(account: str, table: Table) -> str:
-    """That a row of the table is of a spelling: found by its index, in the index's own
-    collation, and then exactly."""
-    found = f"{account} = reconcile_spelling COLLATE {table.collation}"
+def _rows(table: Table, texts: str = "") -> str:
+    """The table's rows in scope with their spelling. A query of its own, because a scope
+    knows no table but the user's."""
+    return (
+        f"SELECT {table.named(0)} AS reconcile_raw{texts} FROM {table.quoted_name}"
+        f" WHERE {table.in_scope()}"
+    )
+
+
+def _same(table: Table) -> str:
+    """That a row is of a spelling: found by its index, in the index's own collation, and then
+    exactly."""
+    found = f"reconcile_raw = reconcile_spelling COLLATE {table.collation}"
     if table.collation == "BINARY":
         return found
-    return f"{found} AND {account} = reconcile_spelling COLLATE BINARY"
+    return f"{found} AND reconcile_raw = reconcile_spelling COLLATE BINARY"
 
 
 def _spelled(row: Row | None, spellings: dict[str, str]) -> Row | None:
