@@ -265,8 +265,9 @@ def refusal(error: sqlite3.Error, path: Path) -> ReconcileError:
     """What an error of SQLite means to the user. Errors that can only be a mistake of ours
     (a closed connection, a wrong statement) are raised again as they are."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
-    if "Could not decode" in str(error):  # raised by Python, without a code of SQLite's
-        code = sqlite3.SQLITE_CORRUPT
+    said = str(error)
+    if "Could not decode" in said:  # raised by Python, without a code of SQLite's
+        code, said = sqlite3.SQLITE_CORRUPT, "a text in it is no UTF-8"
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
         return StoreBusy(
             f"another process has kept the store {path} locked",
@@ -274,7 +275,7 @@ def refusal(error: sqlite3.Error, path: Path) -> ReconcileError:
         )
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
         return StoreUnusable(
-            f"the store {path} is damaged or no SQLite database ({error})",
+            f"the store {path} is damaged or no SQLite database ({said})",
             hint="restore it from a copy, or move it and its -wal and -shm files away: "
             "a new store is created and goes on from what the target knows",
         )

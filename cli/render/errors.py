@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from ...core.errors import ConfigError
+from .words import shown
+
 if TYPE_CHECKING:
     from ...core.errors import ReconcileError
     from ...core.model import JsonObject
@@ -12,11 +15,13 @@ if TYPE_CHECKING:
 
 
 def error_text(error: ReconcileError, style: Style) -> str:
-    """Each line of the message after the program's name, the hint indented below. A message
-    of several problems has the hints of all but the last in it, indented already."""
-    told = [line for line in str(error).splitlines() if line.strip()] or [error.name]
-    lines = [line if line.startswith(" ") else f"reconcile: {line}" for line in told]
-    lines += [f"  {line}" for line in style.commands(error.hint).splitlines()]
+    """The message after the program's name, the hint indented below. That of a configuration
+    has a line for each problem, with the hints of all but the last in it, indented already."""
+    several = isinstance(error, ConfigError)
+    told = str(error).split("\n") if several else [str(error)]
+    found = [shown(line) for line in told if line.strip()] or [error.name]
+    lines = [line if line.startswith(" ") else f"reconcile: {line}" for line in found]
+    lines += [f"  {shown(line)}" for line in style.commands(error.hint).split("\n") if line]
     return "\n".join(lines) + "\n"
 
 

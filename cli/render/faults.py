@@ -80,7 +80,7 @@ def left_out(accounts: Mapping[str, str], style: Style, *, indent: int = 4) -> l
     lines = []
     before = " " * indent
     for account, why in list(accounts.items())[:ACCOUNTS_SHOWN]:
-        lines += wrapped(f"{account}: {why}", style.width, before, f"{before}  ")
+        lines += wrapped(words.shown(f"{account}: {why}"), style.width, before, f"{before}  ")
     if len(accounts) > ACCOUNTS_SHOWN:
         more = len(accounts) - ACCOUNTS_SHOWN
         lines.append(f"{before}{style.dots} {more:,} more (--json has all)")
@@ -89,7 +89,9 @@ def left_out(accounts: Mapping[str, str], style: Style, *, indent: int = 4) -> l
 
 def because(error: ReconcileError | None) -> str:
     """`: what happened`, or nothing."""
-    return f": {error}" if error is not None and str(error) else ""
+    if error is None or not str(error):
+        return ""
+    return ": " + "\n".join(words.shown(line) for line in str(error).split("\n"))
 
 
 def attempt(report: IntervalReport) -> str:
@@ -115,7 +117,7 @@ def _was_the_last(report: IntervalReport) -> bool:
 
 
 def _hint(error: ReconcileError | None) -> tuple[str, ...]:
-    return (error.hint,) if error is not None and error.hint else ()
+    return (words.shown(error.hint),) if error is not None and error.hint else ()
 
 
 def _look(report: IntervalReport, style: Style) -> tuple[str, str]:

@@ -96,6 +96,14 @@ class Style(NamedTuple):
         return "\N{HORIZONTAL ELLIPSIS}" if self.unicode else "..."
 
 
+def shown(text: str) -> str:
+    """Control characters as escapes: a name that has one in it begins no line of its own and
+    tells a terminal nothing."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def number(value: int) -> str:
     """With thousands separators."""
     return f"{value:,}"

@@ -297,3 +297,10 @@ def test_an_interrupt_before_the_work_began_is_130(cli: Cli) -> None:
     cli.fails_with("run", KeyboardInterrupt())
     shown = cli("run", "entitlements")
     assert (shown.code, shown.data, shown.words) == (130, "", "")
+
+
+def test_a_name_with_control_characters_is_one_line_and_moves_no_cursor(cli: Cli) -> None:
+    cli.fails_with("run", StoreUnreachable("a\nb\x1b[2Jc.db is gone", hint="look at a\x07b"))
+    assert cli("run", "entitlements").words == (
+        "reconcile: a\\nb\\x1b[2Jc.db is gone\n  look at a\\x07b\n"
+    )
