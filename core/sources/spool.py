@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import json
 import os
-from bisect import bisect_left
+from bisect import bisect_right
 from contextlib import suppress
 from errno import EIO
 from pathlib import Path
@@ -207,9 +207,9 @@ class Spool:
         self._offsets = [offset for offset, _ in index] + [at]
 
     def pages(self, above: Any) -> Iterator[tuple[list[Row], dict[str, str]]]:
-        """Pages from the one on that has the first account above `above` (None: all), which is
+        """Pages from the last one on that does not begin above `above` (None: all), which is
         what accounts sort by. Raises `OSError`."""
-        first = 0 if above is None else max(0, bisect_left(self._orders, above) - 1)
+        first = 0 if above is None else max(0, bisect_right(self._orders, above) - 1)
         for at in range(first, len(self._orders)):
             begin, end = self._offsets[at], self._offsets[at + 1]
             rows, bad = json.loads(os.pread(self._file.fileno(), end - begin, begin))
