@@ -196,3 +196,30 @@ def fenced_at(scene: Scene) -> int:
 def endings(scene: Scene) -> list[str | None]:
     runs = scene.run("status", "entitlements", SECOND, "--json").json()["runs"]
     return [run["ending"] for run in runs]
+
+
+def test_who_was_stopped_is_fenced_out_before_a_night_is_skipped_that_may_be_half_applied(
+    stage: Scene, tmp_path: Path
+) -> None:
+    def skip(point: str) -> str:
+        scene = stage.copy(tmp_path / point.replace(":", "-"))
+        stopped = scene.start_process(*RUN, step=point)
+        eventually(lambda: stopped.poll() is not None or is_stopped(stopped.pid), "it is stopped")
+        eventually(lambda: scene.grant()[1], "its lease expires")
+        skipped = scene.run("skip", "entitlements", SECOND, "-m", "OPS-31", "--actor", "alice")
+        assert skipped.code == 0, skipped.err
+        done = scene.everything()
+        stopped.send_signal(signal.SIGCONT)
+        _, err = stopped.communicate(timeout=30)
+        assert stopped.returncode in (80, -signal.SIGKILL), err
+        assert scene.everything() == done, "a write was accepted after the skip"
+        shown = scene.run("status", "entitlements", SECOND, "--json").json()
+        assert [run["ending"] for run in shown["runs"]] == ["abandoned"]
+        (interval,) = shown["intervals"]
+        return f"{interval['state']} {interval['reason']} {len(scene.log(SECOND)) > 0}"
+
+    points = ["judged:1", "range_committed:1", "commit@reconcile.db:9", "commit@app.db:5"]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = list(pool.map(skip, [f"{point}:SIGSTOP" for point in points]))
+    assert set(found) <= {"skipped operator False", "failed cancelled True"}, found
+    assert found[:2] == ["skipped operator False", "failed cancelled True"]
