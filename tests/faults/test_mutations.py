@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 from support.bad_inputs import (
     AFTER,
     CONFIG,
-    DONE,
     DUE,
     Night,
     Ticking,
