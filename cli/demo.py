@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from zlib import crc32
 
 from ..core.errors import AccessDenied, TargetUnreachable, UsageError
+from .whole_files import holds, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import date
     from pathlib import Path
-    from typing import TextIO
 
 Key: TypeAlias = "tuple[str, str]"
 """Account and entitlement."""
@@ -99,33 +99,35 @@ def make_config(path: Path) -> None:
     Raises `UsageError` where the file exists, `AccessDenied` and `TargetUnreachable` where
     it cannot be written.
     """
-    with _refusals(path), _create(path) as file:
-        file.write(TEMPLATE)
+    with _refusals(path):
+        write_whole(path, TEMPLATE.encode())
 
 
 def make_demo(config: Path, today: date) -> DemoFacts:
     """Write a configuration and, beside it, a source and a target that differ.
 
     The job's first interval is midnight UTC of `today`. Nothing that exists is touched;
-    raises as `make_config`, having written nothing.
+    raises as `make_config`, having written nothing. A source and a target that are exactly
+    the demo's are what a call has left that was killed, and are taken.
     """
-    source, target = config.with_name(SOURCE), config.with_name(TARGET)
-    for path in (config, source, target):
-        if os.path.lexists(path):
-            raise _exists(path)
     wanted, found = demo_rows()
+    # The configuration comes last: with it there, everything is.
+    contents = {
+        config.with_name(SOURCE): _source(wanted),
+        config.with_name(TARGET): _target(found),
+        config: _DEMO.format(start=today, source=SOURCE, target=TARGET).encode(),
+    }
+    there = [path for path in contents if os.path.lexists(path)]
+    for path in there:
+        if path == config or not holds(path, contents[path]):
+            raise _exists(path)
     made: list[Path] = []
     try:
-        # The configuration comes last: with it there, everything is.
-        for path in (source, target, config):
-            with _refusals(path), _create(path) as file:
+        for path, content in contents.items():
+            if path not in there:
+                with _refusals(path):
+                    write_whole(path, content)
                 made.append(path)
-                if path == source:
-                    _write_source(file, wanted)
-                elif path == target:
-                    _write_target(path, found)
-                else:
-                    file.write(_DEMO.format(start=today, source=SOURCE, target=TARGET))
     except BaseException:
         for path in made:
             path.unlink(missing_ok=True)
@@ -172,15 +174,15 @@ def _late(keys: Sequence[Key]) -> list[Key]:
     return sorted(between, key=lambda key: crc32("?".join(key).encode()))
 
 
-def _write_source(file: TextIO, rows: dict[Key, str]) -> None:
-    file.write("account_id,entitlement,level\n")
-    file.writelines(f"{','.join(key)},{level}\n" for key, level in sorted(rows.items()))
+def _source(rows: dict[Key, str]) -> bytes:
+    lines = [f"{','.join(key)},{level}\n" for key, level in sorted(rows.items())]
+    return "".join(["account_id,entitlement,level\n", *lines]).encode()
 
 
-def _write_target(path: Path, rows: dict[Key, str]) -> None:
+def _target(rows: dict[Key, str]) -> bytes:
     import sqlite3
 
-    connection = sqlite3.connect(path)
+    connection = sqlite3.connect(":memory:")
     try:
         with connection:
             connection.execute(
@@ -191,18 +193,9 @@ def _write_target(path: Path, rows: dict[Key, str]) -> None:
                 "INSERT INTO entitlements VALUES (?, ?, ?)",
                 ((*key, level) for key, level in sorted(rows.items())),
             )
-    except sqlite3.Error as error:
-        raise OSError(str(error)) from error
+        return connection.serialize()
     finally:
         connection.close()
-
-
-def _create(path: Path) -> TextIO:
-    # 0644 whatever the umask: a configuration that others may write is refused when read.
-    def opener(name: str, flags: int) -> int:
-        return os.open(name, flags, 0o644)
-
-    return open(path, "x", encoding="utf-8", newline="\n", opener=opener)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import sqlite3
@@ -14,7 +15,8 @@ from pathlib import Path
 import pytest
 from support.cli import Cli
 
-from reconcile.cli import demo
+from reconcile.cli import demo, whole_files
+from reconcile.cli.whole_files import write_whole
 from reconcile.core.errors import AccessDenied, TargetUnreachable, UsageError
 
 TODAY = date(2026, 11, 30)
@@ -198,10 +200,12 @@ def test_a_folder_that_is_not_there_is_an_error_with_a_hint(cli: Cli, tmp_path: 
 def test_a_demo_that_fails_half_way_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(path: Path, rows: object) -> None:
-        raise OSError(28, "No space left on device")
+    def fail(path: Path, content: bytes) -> None:
+        if path.name == "reconcile.toml":
+            raise OSError(28, "No space left on device")
+        write_whole(path, content)
 
-    monkeypatch.setattr(demo, "_write_target", fail)
+    monkeypatch.setattr(demo, "write_whole", fail)
     with pytest.raises(TargetUnreachable, match="No space left"):
         demo.make_demo(tmp_path / "reconcile.toml", TODAY)
     assert list(tmp_path.iterdir()) == []
@@ -212,10 +216,12 @@ def test_a_file_that_appears_meanwhile_is_left_alone(
 ) -> None:
     config = tmp_path / "reconcile.toml"
 
-    def intrude(path: Path, rows: object) -> None:
-        config.write_text("mine")
+    def intrude(path: Path, content: bytes) -> None:
+        if path.name == "app.db":
+            config.write_text("mine")
+        write_whole(path, content)
 
-    monkeypatch.setattr(demo, "_write_target", intrude)
+    monkeypatch.setattr(demo, "write_whole", intrude)
     with pytest.raises(UsageError, match="exists"):
         demo.make_demo(config, TODAY)
     assert [path.name for path in tmp_path.iterdir()] == ["reconcile.toml"]
@@ -225,9 +231,37 @@ def test_a_file_that_appears_meanwhile_is_left_alone(
 def test_no_permission_is_told_apart_from_other_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: Path) -> None:
+    def refuse(path: Path, content: bytes) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(demo, "_create", refuse)
+    monkeypatch.setattr(demo, "write_whole", refuse)
     with pytest.raises(AccessDenied, match="Permission denied"):
         demo.make_config(tmp_path / "reconcile.toml")
+
+
+@pytest.mark.parametrize("missing", [["reconcile.toml"], ["reconcile.toml", "app.db"]])
+def test_a_demo_that_was_killed_half_way_is_finished_by_the_next_call(
+    cli: Cli, tmp_path: Path, missing: list[str]
+) -> None:
+    assert cli("init", "--demo").code == 0
+    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for name in missing:
+        (tmp_path / name).unlink()
+    assert cli("init", "--demo").code == 0
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
+
+
+def test_a_file_system_without_nameless_files_will_do(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = os.open
+
+    def refused(path: Path, flags: int, *args: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+        return really(path, flags, *args)
+
+    monkeypatch.setattr(whole_files.os, "open", refused)
+    assert cli("init", "--demo").code == 0
+    assert len(target_of(tmp_path)) == 5871
+    assert cli("init").code == 2
