@@ -9,7 +9,6 @@ store or a target goes back with it when a copy is put in its place (`StoreStory
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,26 +18,11 @@ from reconcile.core.records import IntervalRecord, PlanRecord, RangeRecord, RunR
 from reconcile.core.rows import KeySpan
 from reconcile.core.work.entitlements.compare import unpack
 
-from .sides import JOB, Table, inside
+from .sides import JOB, Table, inside, recount
+from .signatures import Signatures
 
 MAX_REVOKE, MAX_REVOKE_MIN = 0.10, 2
 """The guard that all jobs of these tests have."""
-OPERATOR = "ops"
-REASON = "OPS-12: it is right"
-
-
-def recount(table: Table) -> str:
-    """Count and sum of a table, with no code of the project."""
-    total = 0
-    for (account, name), level in table.items():
-        line = "".join(f"{len(text)}:{text}," for text in (account, name, level))
-        total += int(hashlib.sha256(line.encode()).hexdigest()[:32], 16)
-    return f"sha256-sum:{len(table)}:{total % 2**128:032x}"
-
-
-def is_signed(event: Any) -> bool:
-    """Whether it says who did it, and why."""
-    return bool(event.get("actor") == OPERATOR and event.get("reason") == REASON)
 
 
 @dataclass
@@ -72,11 +56,11 @@ class TargetStory:
     touched: set[tuple[str, int]] = field(default_factory=set)
 
 
-class Promises:
+class Promises(Signatures):
     """Carries out requests and checks what they did. `world` is what they happen in."""
 
     def __init__(self, world: Any) -> None:
-        self.world = world
+        super().__init__(world)
         self.store = StoreStory()
         self.target = TargetStory()
         self.raised: dict[str, int] = {}
@@ -90,12 +74,8 @@ class Promises:
         """Who changed the target's table: the key of an interval, or "somebody"."""
         self.begun: dict[str, int] = {}
         """By plan id: how many such writes there were before it."""
-        self.forced: set[str] = set()
-        """Holders that an operator has fenced out, who cannot know it before they ask."""
         self.cuts = 0
         """How often a source said something that cannot be true."""
-        self.seen: set[str] = set()
-        """What has happened at least once, to see that the examples are not idle."""
 
     # --- stores
 
@@ -142,30 +122,6 @@ class Promises:
         story.released, story.applied = False, 0
         self.fences.append(lease.fence)
 
-    def _is_forced(self, replaced: Any, process: Any) -> bool:
-        """Whether an operator takes the lease, and has signed that before."""
-        if not process.forces:
-            return False
-        signed = process.was_busy or self._trail(replaced.interval, "stop_asked")
-        assert signed, "promise 12: fenced out, and nobody signed it"
-        self.forced.add(replaced.holder.token)
-        self.seen.add("fenced out by force")
-        return True
-
-    def _trail(self, interval: str, type_: str) -> list[Any]:
-        """The signed events of a kind on the trail of an interval (its key)."""
-        found = self.world.store.peek().scan(Kind.EVENT, JOB, prefix=f"{interval}/")
-        return [one.value for one in found if one.value["type"] == type_ and is_signed(one.value)]
-
-    def _store_ask_stop(
-        self, asked: bool, key: Any, generation: int, *_: Any, before: Any, process: Any
-    ) -> None:
-        lease = self.world.store.peek().lease(key)
-        if asked:
-            self.seen.add("asked to stop")
-            assert lease.fence.generation == generation
-            assert self._trail(lease.interval, "stop_asked"), "promise 12: nobody signed the stop"
-
     def _store_renew(self, lease: Any, fence: Fence, *_: Any, before: Any, process: Any) -> None:
         assert fence == self.store.newest, "promise 2: renewed by an old fence"
         assert not self.store.released
@@ -194,6 +150,7 @@ class Promises:
 
     def _store_note(self, _: Any, writes: Any, *, before: Any, process: Any) -> None:
         assert process.by_hand, "promise 2: a trigger wrote without a fence"
+        self._note_is_signed(writes)
         self._written(writes, before, process)
 
     def _written(self, writes: Any, before: Any, process: Any) -> None:
@@ -228,23 +185,6 @@ class Promises:
             assert above > run.generation, "promise 3: closed before the target was fenced"
         elif run.ending is None:
             assert self.raised.get(run.run_id) == run.generation, "promise 3: fence first"
-
-    def _signed(self, record: IntervalRecord, standing: Any, events: list[Any]) -> None:
-        """Promise 12: what people do to an interval stands on its trail, in the same step."""
-        was = IntervalRecord.from_json(standing.value) if standing is not None else None
-        by_hand = {event["type"] for event in events if is_signed(event)}
-        self.seen |= by_hand
-        left_final = was is not None and was.state.is_final and not record.state.is_final
-        if left_final and not by_hand & {"rerun", "reopened"}:
-            alone = [event["type"] for event in events if event.get("actor") == "reconcile"]
-            assert set(alone) & {"target_rewound", "clock_stepped"}, "promise 12: nobody signed"
-        if record.reason in ("operator", "cancelled") and (was is None or was.reason is None):
-            assert "skipped" in by_hand, "promise 12: nobody signed the skip"
-        if by_hand:
-            assert record.repair_owner == OPERATOR or "rerun" not in by_hand
-        for event in events:
-            if event["type"] in ("rerun", "target_rewound") and "rerun" in event:
-                assert event["rerun"] == record.rerun
 
     def _interval(self, write: Put, record: IntervalRecord, standing: Any) -> None:
         was = IntervalRecord.from_json(standing.value) if standing is not None else None

@@ -21,8 +21,8 @@ from reconcile.core.operations.trigger import run
 from reconcile.core.records import IntervalRecord
 
 from .processes import Process
-from .promises import OPERATOR, REASON
 from .sides import JOB
+from .signatures import OPERATOR, REASON
 from .world import START, World
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support.memory_target import MemoryTargetSide
-from support.promises import OPERATOR, is_signed
 from support.settling import (
     approve,
     each_due_interval_has_one_record,
@@ -19,6 +18,7 @@ from support.settling import (
     work_off,
 )
 from support.sides import JOB, MemoryStoreSide, Table
+from support.signatures import OPERATOR, is_signed
 from support.world import DAY, World
 
 from reconcile.core.errors import FencedOut, LeaseBusy

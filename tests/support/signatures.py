@@ -1,0 +1,82 @@
+"""What people do by hand is signed: who, when and why, on the trail of the interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reconcile.core.model import Append, Kind, Put
+from reconcile.core.records import IntervalRecord
+
+from .sides import JOB
+
+OPERATOR = "ops"
+REASON = "OPS-12: it is right"
+
+
+def is_signed(event: Any) -> bool:
+    """Whether it says who did it, and why."""
+    return bool(event.get("actor") == OPERATOR and event.get("reason") == REASON)
+
+
+class Signatures:
+    """Promise 12, as a part of `Promises`."""
+
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.forced: set[str] = set()
+        """Holders that an operator has fenced out, who cannot know it before they ask."""
+        self.seen: set[str] = set()
+        """What has happened at least once, to see that the examples are not idle."""
+
+    def _is_forced(self, replaced: Any, process: Any) -> bool:
+        """Whether an operator takes the lease, and has signed that before."""
+        if not process.forces:
+            return False
+        signed = process.was_busy or self._trail(replaced.interval, "stop_asked")
+        assert signed, "promise 12: fenced out, and nobody signed it"
+        self.forced.add(replaced.holder.token)
+        self.seen.add("fenced out by force")
+        return True
+
+    def _trail(self, interval: str, type_: str) -> list[Any]:
+        """The signed events of a kind on the trail of an interval (its key)."""
+        found = self.world.store.peek().scan(Kind.EVENT, JOB, prefix=f"{interval}/")
+        return [one.value for one in found if one.value["type"] == type_ and is_signed(one.value)]
+
+    def _store_ask_stop(
+        self, asked: bool, key: Any, generation: int, *_: Any, before: Any, process: Any
+    ) -> None:
+        lease = self.world.store.peek().lease(key)
+        if asked:
+            self.seen.add("asked to stop")
+            assert lease.fence.generation == generation
+            assert self._trail(lease.interval, "stop_asked"), "promise 12: nobody signed the stop"
+
+    def _note_is_signed(self, writes: Any) -> None:
+        """What is written without a fence is an act by hand, and on the trail."""
+        for write in writes:
+            signed = isinstance(write, Append) and write.kind is Kind.EVENT
+            assert not signed or is_signed(write.value), "promise 12: an event nobody signed"
+            if isinstance(write, Put):
+                assert write.kind is Kind.INTERVAL, "promise 2: written without a fence"
+                trail = [w for w in writes if isinstance(w, Append) and w.prefix == write.key]
+                assert trail, "promise 12: an act that is not on the trail"
+
+    def _signed(self, record: IntervalRecord, standing: Any, events: list[Any]) -> None:
+        """Promise 12: what people do to an interval stands on its trail, in the same step."""
+        was = IntervalRecord.from_json(standing.value) if standing is not None else None
+        by_hand = {event["type"] for event in events if is_signed(event)}
+        self.seen |= by_hand
+        left_final = was is not None and was.state.is_final and not record.state.is_final
+        if left_final and not by_hand & {"rerun", "reopened"}:
+            alone = [event["type"] for event in events if event.get("actor") == "reconcile"]
+            assert set(alone) & {"target_rewound", "clock_stepped"}, "promise 12: nobody signed"
+        if record.reason in ("operator", "cancelled") and (was is None or was.reason is None):
+            assert "skipped" in by_hand, "promise 12: nobody signed the skip"
+        if record.approval and (was is None or was.approval != record.approval):
+            assert "approved" in by_hand, "promise 12: nobody signed the approval"
+        if by_hand:
+            assert record.repair_owner == OPERATOR, "promise 12: not who took it over"
+        for event in events:
+            if event["type"] in ("rerun", "target_rewound") and "rerun" in event:
+                assert event["rerun"] == record.rerun
