@@ -65,11 +65,7 @@ class _Record:
         try:
             return cls._read(value)
         except (AttributeError, TypeError, ValueError) as error:
-            raise StoreUnusable(
-                f"the store is damaged: a {cls.__name__} in it cannot be read ({error})",
-                hint="restore it from a copy, or move it away: a new store is created and goes on "
-                "from what the target knows",
-            ) from error
+            raise _damaged(cls.__name__, error) from error
 
     @classmethod
     def _read(cls, value: JsonObject) -> Self:
@@ -84,8 +80,52 @@ class _Record:
                 found = Checksum.parse(found)
             elif f.name in _ENUMS:
                 found = _ENUMS[f.name](found)
+            else:
+                _check(f.name, str(f.type), found)
             known[f.name] = found
         return cls(**known)
+
+
+def event_value(value: JsonObject) -> JsonObject:
+    """An event as it was written. Raises `StoreUnusable` for one whose time is none."""
+    try:
+        _check("event", "JsonObject", value)
+    except (TypeError, ValueError) as error:
+        raise _damaged("event", error) from error
+    return value
+
+
+def _damaged(what: str, error: Exception) -> StoreUnusable:
+    return StoreUnusable(
+        f"the store is damaged: one {what} in it cannot be read ({error})",
+        hint="restore it from a copy, or move it away: a new store is created and goes on "
+        "from what the target knows",
+    )
+
+
+def _check(name: str, declared: str, found: Any) -> None:
+    """TypeError or ValueError for a value that no program of ours wrote: a disk may change a
+    byte, and what comes of it must not look like a defect of whoever reads it."""
+    kinds = _KINDS.get(declared.removesuffix(" | None"))
+    if kinds is not None and type(found) not in kinds:
+        raise TypeError(f"{name} is {found!r}")
+    if type(found) is dict:
+        for instant in _INSTANTS & found.keys():
+            if found[instant] is not None:
+                from_text(found[instant])
+    elif name == "schedules":
+        for since, expression, zone in found:
+            from_text(since)
+            if {type(expression), type(zone)} != {str}:
+                raise TypeError(f"a schedule is {expression!r} in {zone!r}")
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    **{"int": (int,), "bool": (bool,), "float": (int, float), "str": (str,)},
+    **dict.fromkeys(("JsonObject", "Mapping[str, str]"), (dict,)),
+    **dict.fromkeys(("list[Any]", "Sequence[str]", "Sequence[Sequence[Any]]"), (list,)),
+}
+_INSTANTS = {"at", "until"}
 
 
 _CHECKSUMS = {"desired", "observed", "checksum", "left", "applied", "approvable"}

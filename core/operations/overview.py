@@ -15,7 +15,7 @@ from ..checksum import Checksum
 from ..config import sqlite_path
 from ..errors import UsageError
 from ..model import Kind, LeaseKey, State, instant_key
-from ..records import GuardReport, IntervalRecord, RangeRecord, RunRecord
+from ..records import GuardReport, IntervalRecord, RangeRecord, RunRecord, event_value
 from ..status import EventView, IntervalStatus, IntervalView, JobStatus, Problem, StatusReport
 from .history import completed, newest, times
 from .look import Look, find_instant, interval_at, live_lease, look, open_records, read_interval
@@ -300,7 +300,8 @@ def _interval(app: Application, store: Store, job: Job, now: datetime, text: str
         return IntervalStatus(job, view, (), (), ())
     key = instant_key(instant)
     runs = [RunRecord.from_json(value) for value, _ in _all(store, Kind.RUN, job.name, key)]
-    events = [EventView(at, value) for value, at in _all(store, Kind.EVENT, job.name, key)]
+    trail = _all(store, Kind.EVENT, job.name, key)
+    events = [EventView(at, event_value(value)) for value, at in trail]
     plan = record.plan
     ranges = [
         RangeRecord.from_json(value) for value, _ in _all(store, Kind.RANGE, job.name, str(plan))
