@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from reconcile.core.keys import KeyPolicy
 from reconcile.core.rows import KeySpan, Row
 from reconcile.core.targets.sqlite import SqliteTarget
 from reconcile.core.targets.sqlite_accounts import SpelledAccounts
+from reconcile.core.targets.sqlite_database import Database
 
 MakeBed = Callable[..., Bed]
 
@@ -74,13 +76,18 @@ def test_rows_come_with_the_normalised_account_in_its_order(make: MakeBed, ddl: 
     assert rows_of(target, KeySpan(None, "A")) == []
 
 
-def test_two_spellings_of_one_account_are_named_and_no_others(make: MakeBed) -> None:
-    bed = make()
+@pytest.mark.parametrize("ddl", [TABLE, NOCASE, BEHIND])
+def test_two_spellings_of_one_account_are_named_and_no_others(make: MakeBed, ddl: str) -> None:
+    bed = make(ddl)
     bed.insert(("Ann", "x", "1"), ("ann", "y", "1"), ("BOB", "x", "1"), ("eve", "x", "1"))
     target = reading(bed)
     assert collided(target) == {"ann": "the target spells it 'Ann' and 'ann'"}
+    assert [row[:2] for row in rows_of(target, KeySpan(None, "ann"))] == [
+        ("ann", "x"),
+        ("ann", "y"),
+    ]
     assert collided(target, KeySpan("ann", None)) == {}
-    bed.other.execute("DELETE FROM entitlements WHERE account_id = 'Ann'")
+    bed.other.execute("DELETE FROM entitlements WHERE entitlement = 'x'")
     assert collided(target) == {}
 
 
@@ -259,6 +266,22 @@ def test_a_row_that_came_under_another_spelling_is_read_again(make: MakeBed, spe
     assert list(caught.value.accounts) == []
     holds: list[Row] = [("ann", "x", "1"), ("ann", "y", "1"), ("bob", "x", "1")]
     commit(target, [grant("bob", "x", "1")], holds)
+
+
+def test_who_writes_last_before_the_lock_is_read_too(
+    make: MakeBed, spelling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bed, target = shared(make)
+    writing = Database.writing
+
+    def late(self: Database, wait: float) -> AbstractContextManager[None]:
+        bed.insert((spelling, "y", "1"))
+        return writing(self, wait)
+
+    monkeypatch.setattr(Database, "writing", late)
+    with pytest.raises(ChangedMeanwhile) as caught:
+        commit(target, [update(("ann", "x", "1"), ("ann", "x", "2"))], [("ann", "x", "2")])
+    assert list(caught.value.accounts) == ["ann"]
 
 
 def test_a_row_that_reads_alike_under_another_spelling_counts_twice(make: MakeBed) -> None:
