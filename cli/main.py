@@ -89,7 +89,8 @@ def _refuse(call: Call, error: ReconcileError, code: int) -> int:
     from .render.errors import error_object, error_text
     from .render.words import Style
 
-    style = Style(program=call.options.program(call.env.program))
+    width = call.env.width if call.env.stderr_is_terminal else 0
+    style = Style(width=width, program=call.options.program(call.env.program))
     exit_code = call.busy_exit if code == ExitCode.BUSY else code
     try:
         if call.options.json:

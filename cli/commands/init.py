@@ -43,7 +43,7 @@ def _demo_text(call: Call, path: Path, facts: DemoFacts) -> str:
     me = _command(call, path)
     run = f"{me} run {JOB}"
     return (
-        f"  {path.name:{wide}}   one job, {JOB}: nightly at 00:00 UTC, the first is due now\n"
+        f"  {path.name:{wide}}   one job, {JOB}: nightly at 00:00 UTC, due now\n"
         f"  {SOURCE:{wide}}   what accounts should have: {facts.source_rows:,} rows,"
         f" {facts.accounts:,} accounts\n"
         f"  {TARGET:{wide}}   what they have now: table {JOB}, {facts.target_rows:,} rows\n"

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ...core.errors import ConfigError
-from .words import shown
+from .words import names_command, shown
 
 if TYPE_CHECKING:
     from ...core.errors import ReconcileError
@@ -16,13 +16,24 @@ if TYPE_CHECKING:
 
 def error_text(error: ReconcileError, style: Style) -> str:
     """The message after the program's name, the hint indented below. That of a configuration
-    has a line for each problem, with the hints of all but the last in it, indented already."""
+    has a line for each problem, with the hints of all but the last in it, indented already.
+    Lines are folded to the width, but for commands, which can be copied; 0 folds nothing."""
     several = isinstance(error, ConfigError)
     told = str(error).split("\n") if several else [str(error)]
     found = [shown(line) for line in told if line.strip()] or [error.name]
     lines = [line if line.startswith(" ") else f"reconcile: {line}" for line in found]
-    lines += [f"  {shown(line)}" for line in style.commands(error.hint).split("\n") if line]
-    return "\n".join(lines) + "\n"
+    lines += [f"  {shown(line)}" for line in error.hint.split("\n") if line]
+    return "".join(f"{part}\n" for line in lines for part in _folded(line, style))
+
+
+def _folded(line: str, style: Style) -> list[str]:
+    full = style.commands(line)
+    if not style.width or len(full) <= style.width or names_command(line):
+        return [full]
+    from .told import wrapped
+
+    indent = " " * (len(line) - len(line.lstrip()))
+    return wrapped(line.strip(), style.width, indent, f"{indent}  " if indent else "    ")
 
 
 def error_fields(error: ReconcileError, code: int) -> JsonObject:

@@ -104,6 +104,11 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def names_command(text: str) -> bool:
+    """Whether a text of the core has a command to type in it."""
+    return _COMMAND.search(text) is not None
+
+
 def number(value: int) -> str:
     """With thousands separators."""
     return f"{value:,}"

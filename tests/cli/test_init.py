@@ -50,7 +50,7 @@ def test_the_demo_says_what_it_wrote_and_what_to_type_next(cli: Cli, tmp_path: P
     assert (
         shown.words
         == """\
-  reconcile.toml   one job, entitlements: nightly at 00:00 UTC, the first is due now
+  reconcile.toml   one job, entitlements: nightly at 00:00 UTC, due now
   export.csv       what accounts should have: 6,020 rows, 2,400 accounts
   app.db           what they have now: table entitlements, 5,871 rows
 
