@@ -328,6 +328,8 @@ def test_accounts_are_read_again_only_where_somebody_else_wrote(
 
     def counted(self: SpelledAccounts, table: Any) -> None:
         reads.append(table.name)
+        bed.other.execute("BEGIN IMMEDIATE")  # nobody is locked out meanwhile
+        bed.other.execute("ROLLBACK")
         read(self, table)
 
     monkeypatch.setattr(SpelledAccounts, "_read", counted)
@@ -349,6 +351,9 @@ def test_accounts_are_read_again_only_where_somebody_else_wrote(
     target.lines(EVERYTHING)
     target.lines(EVERYTHING)
     assert len(reads) == 2
+    bed.insert(("eve", "x", "1"))
+    commit(target, [revoke("bob", "x", "1")], [("ann", "x", "4"), ("eve", "x", "1")], number=4)
+    assert len(reads) == 3
 
 
 @pytest.mark.parametrize("ddl", [TABLE, NOCASE, BEHIND])
