@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile.core.checksum import checksum, encode
-from reconcile.core.rows import Action, Change, Column, ColumnKind, Row, Schema
-from reconcile.core.work.entitlements.compare import compare, pack, unpack
+from reconcile.core.keys import KeyPolicy
+from reconcile.core.rows import Action, Change, Column, ColumnKind, KeySpan, Row, Schema
+from reconcile.core.work.entitlements.compare import compare, pack, set_apart, unpack
 
 SCHEMA = Schema(
     (
@@ -121,3 +125,53 @@ def test_what_is_approved_does_not_depend_on_grants_nor_on_where_ranges_are_cut(
     assert whole == first + rest
     other = compare([], lines_of(target[:2]), SCHEMA, {}).approvable()
     assert whole != other
+
+
+def test_rows_of_an_account_set_apart_count_as_often_as_they_are_there() -> None:
+    """Under a key policy two spellings in the target may read alike."""
+    rows: list[Row] = [("b", "x", "1")]
+    observed = lines_of([("a", "x", "1"), ("a", "x", "1"), ("b", "x", "1")])
+    difference = compare(rows, observed, SCHEMA, {"a": "spelled twice"})
+    assert difference.changes == []
+    assert difference.left == checksum(observed[:2])
+    assert difference.desired + difference.left == difference.observed == checksum(observed)
+
+
+def test_rows_that_read_alike_are_not_what_is_desired() -> None:
+    """Somebody settled it after the rows were read: the range must not pass for equal."""
+    observed = lines_of([("a", "x", "1"), ("a", "x", "1")])
+    difference = compare([("a", "x", "1")], observed, SCHEMA, {})
+    assert difference.desired == checksum(observed[:1])
+    assert difference.observed == checksum(observed)
+
+
+class Spelling:
+    """A target that has one account under two spellings."""
+
+    def __init__(self) -> None:
+        self.asked: list[KeySpan] = []
+
+    def collisions(self, span: KeySpan) -> dict[str, str]:
+        self.asked.append(span)
+        return {"ann": "the target spells it 'Ann' and 'ann'"}
+
+
+def test_accounts_that_one_side_or_both_spell_in_two_ways_are_set_apart() -> None:
+    target: Any = Spelling()
+    schema = replace(SCHEMA, policy=KeyPolicy.CASEFOLD)
+    span = KeySpan("a", "b")
+    assert set_apart({"bob": "bad"}, target, span, schema) == {
+        "bob": "bad",
+        "ann": "the target spells it 'Ann' and 'ann'",
+    }
+    assert set_apart({"ann": "bad"}, target, span, schema) == {
+        "ann": "bad; the target spells it 'Ann' and 'ann'"
+    }
+    assert target.asked == [span, span]
+
+
+def test_under_exact_the_target_is_not_asked_for_spellings() -> None:
+    target: Any = Spelling()
+    bad = {"bob": "bad"}
+    assert set_apart(bad, target, KeySpan(), SCHEMA) is bad
+    assert target.asked == []
