@@ -114,7 +114,7 @@ def _bug(env: Environment, error: Exception) -> Bug:
     for folder in (env.state_folder, None):
         try:
             if folder is not None:
-                folder.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(0o700, parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(
                 "w",
                 encoding="utf-8",

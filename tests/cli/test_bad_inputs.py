@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.bad_inputs import DUE, Night, completed_night, copied
+from support.bad_inputs import DONE, DUE, Night, completed_night, copied
 from support.bad_table import EVERYTHING, Bad
 from support.cli import Cli, Shown
 
@@ -106,6 +106,17 @@ def test_an_empty_store_goes_on_from_what_the_target_knows(
         night.store.write_bytes(content)
     assert night.run("-q").code == 0
     assert len(night.completed()) == 2, "the night that was done is a span of its own"
+
+
+def test_an_empty_target_was_restored_and_each_night_says_what_it_lacks(night: Night) -> None:
+    night.target.write_bytes(b"")
+    shown = night.run("-q")
+    assert shown.code == 65
+    for date in (DONE, DUE):
+        assert re.search(rf"entitlements {date}( r1)? failed: ", shown.words)
+    assert shown.words.count("or create it; reconcile never does") == 2
+    assert night.target.read_bytes() == b""
+    assert night.completed() == [], "the target does not hold the night that was done"
 
 
 # --- the exit statuses that the manual has

@@ -40,6 +40,9 @@ STEPS = [
 ]
 """`checkpoint_saved` counts through planning (12 ranges) into applying."""
 
+FILES = {"reconcile.toml", "app.db", "reconcile.db", "reconcile.db.lock"}
+"""All that is in the folder, beside the exports, when nobody works."""
+
 KILLS = 100
 """Kills at random moments, over as many nights as it takes."""
 
@@ -54,6 +57,7 @@ def test_killed_at_any_step_the_next_run_completes_the_night(
     after = scene.run(*RUN)
     assert after.code == 0, after.err
     scene.check(SECOND, before)
+    assert scene.files() == FILES, "whatever was left is gone"
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -68,6 +72,7 @@ def test_terminated_at_any_step_a_checkpoint_and_a_released_lease_are_left(
     after = scene.run(*RUN)
     assert after.code == 0, after.err
     scene.check(SECOND, before)
+    assert scene.files() == FILES, "whatever was left is gone"
 
 
 @pytest.mark.parametrize("applied", [3, 7])
@@ -109,6 +114,7 @@ def test_a_hundred_kills_at_random_moments_change_nothing_of_the_outcome(
             told += err
         assert code == 0, f"seed {seed}: {told}"
         scene.check(SECOND, before)
+        assert scene.files() == FILES, f"seed {seed}"
         shown = scene.run("status", "entitlements", SECOND, "--json").json()
         assert shown["intervals"][0]["runs"] <= kills - kills_before + 1
         generations = [run["generation"] for run in shown["runs"]]

@@ -3,6 +3,7 @@ must be as before whatever was wrong."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -141,8 +142,9 @@ class Night:
         try:
             with opened(self.store) as db:
                 found = db.execute("SELECT key, value FROM record WHERE kind = 'interval'")
-                return [key for key, value in found if '"state":"completed"' in value]
-        except (sqlite3.Error, OSError):
+                states = {key: json.loads(value)["state"] for key, value in found}
+                return [key for key, state in states.items() if state == "completed"]
+        except (sqlite3.Error, OSError, ValueError, KeyError, TypeError):
             return _content(self.store)
 
 
@@ -219,5 +221,5 @@ def completed_night(cli: Cli) -> Night:
 def copied(night: Night, folder: Path) -> Night:
     """The same in a folder of its own."""
     shutil.copytree(night.folder, folder, dirs_exist_ok=True)
-    made = Cli(folder, night.cli.monkeypatch)
+    made = Cli(folder, night.cli.monkeypatch, calls=night.cli.calls)
     return Night(made)

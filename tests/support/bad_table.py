@@ -1,7 +1,9 @@
 """All that may be wrong with source, configuration, target and store, one row each.
 
 An empty file or database as the store is no row: it becomes a store, which goes on from what
-the target knows. Full disks are in `tests/faults`, since they need a mount of their own.
+the target knows. Nor is an empty target, which is one that was restored from before the first
+night, so that each night says what is wrong. Full disks are in `tests/faults`, since they need
+a mount of their own.
 """
 
 from __future__ import annotations
@@ -362,13 +364,6 @@ TARGETS = [
         65,
         "not a database",
         "integrity_check",
-    ),
-    Bad(
-        "empty file",
-        lambda night: night.target.write_text(""),
-        65,
-        "has no table entitlements",
-        "create it",
     ),
     Bad("damaged", make.damaged(make.the_target, 4096), 65, "app.db", "integrity_check"),
     Bad(

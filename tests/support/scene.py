@@ -138,6 +138,11 @@ class Scene:
 
     # --- looking behind its back
 
+    def files(self) -> set[str]:
+        """The names of all files in the folder but the nights' exports."""
+        found = (path.relative_to(self.folder) for path in self.folder.rglob("*"))
+        return {str(path) for path in found if path.parts[0] != "exports"}
+
     def rows(self) -> Table:
         """The target's table."""
         query = "SELECT account_id, entitlement, level FROM entitlements"
