@@ -24,6 +24,7 @@ from reconcile.core.errors import (
     SourceUnreachable,
     SourceUnusable,
 )
+from reconcile.core.keys import KeyPolicy
 from reconcile.core.model import Interval
 from reconcile.core.rows import Column, ColumnKind, Page, Row, Schema
 from reconcile.core.sources import blocks, open_source
@@ -43,7 +44,9 @@ TYPED = Schema(
     ),
     (0, 1),
 )
+SCHEMA_OF_ANY_CASE = Schema(SCHEMA.columns, SCHEMA.key, KeyPolicy.CASEFOLD)
 HEADER = b"account_id,entitlement,level\n"
+NAMES = tuple(HEADER.decode().strip().split(","))
 
 
 def open_csv(path: str, kind: str = "csv", **options: Any) -> Any:
@@ -290,8 +293,11 @@ def test_another_way_of_reading_is_another_truth(files: Files) -> None:
         _fingerprint(files.source(content, "{date}.csv", null=("1",))),
         _fingerprint(files.source(content, "{date}.csv", rename={"z": "y"})),
         _fingerprint(files.source(content, "{date}.csv"), Schema(SCHEMA.columns, (0,))),
+        _fingerprint(files.source(content, "{date}.csv"), SCHEMA_OF_ANY_CASE),
+        _fingerprint(files.source(content, "{date}.csv", fields=NAMES)),
+        _fingerprint(files.source(content, "{date}.csv", fields=NAMES[::-1])),
     }
-    assert len(prints) == 4
+    assert len(prints) == 7
 
 
 # --- what is refused

@@ -31,7 +31,7 @@ from ...records import range_key
 from ...rows import Action, KeySpan, RangeChanges
 from .compare import compare, set_apart, unpack
 from .judge import judge_counts
-from .plan import APPLYING
+from .plan import APPLYING, noticed
 from .prove import ranges_of
 from .ranges import cut
 from .standing import differing, next_again
@@ -245,7 +245,7 @@ class Applier:
 
     def _source_rows(self, found: RangeRecord) -> tuple[list[Row], dict[str, str]]:
         """The source's rows of one range, read again."""
-        pages = self.reading.pages(found.lower, found.resume)
+        pages = noticed(self.order, self.reading.pages(found.lower, found.resume))
         rows: list[Row] = []
         bad: dict[str, str] = {}
         upper = None if found.upper is None else self.schema.sort_value(found.upper)

@@ -38,6 +38,13 @@ DRY = "dry"
 """Tag of a dry run's plan; a job keeps the newest."""
 
 
+def noticed(order: WorkOrder, pages: Iterator[Page]) -> Iterator[Page]:
+    """Each page as a sign of progress: a range can be many pages long."""
+    for page in pages:
+        order.progressed()
+        yield page
+
+
 @dataclass(slots=True)
 class Planner:
     """Makes or goes on with one plan."""
@@ -68,7 +75,7 @@ class Planner:
         self, plan: PlanRecord, after: str | None, resume: Json
     ) -> Generator[Step, None, PlanRecord]:
         """Plan the ranges above `after`, a step each; returns the complete plan."""
-        pages = self._noticed(self.reading.pages(after, resume))
+        pages = noticed(self.order, self.reading.pages(after, resume))
         first = next(pages, None)
         # Pages of a spool say so from the first one on: what is compared again later has to
         # come from it, and not from the beginning of a file that is not in order.
@@ -87,12 +94,6 @@ class Planner:
             self.order.reached("range_planned")
             yield self._step(plan, found, difference, part)
         return plan
-
-    def _noticed(self, pages: Iterator[Page]) -> Iterator[Page]:
-        """Each page as a sign of progress: a range can be many pages long."""
-        for page in pages:
-            self.order.progressed()
-            yield page
 
     def _obsolete(self) -> list[Write]:
         """What the first range of a new plan replaces: the interval's plan before it, or the
