@@ -203,7 +203,11 @@ class Store(Reader, Protocol):
         ...
 
     def note(self, writes: Sequence[Write]) -> None:
-        """Write a batch without a fence: acts by hand. `WriteConflict` as above."""
+        """Write a batch without a fence: acts by hand. `WriteConflict` as above.
+
+        Versions begin anew in another store, so where the store was wiped or replaced since
+        this connection was opened, nothing is written: `StoreUnreachable`.
+        """
         ...
 
     def lease(self, key: LeaseKey) -> Lease | None:

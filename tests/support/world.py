@@ -23,7 +23,7 @@ from reconcile.core.config import (
     SourceConfig,
     TargetConfig,
 )
-from reconcile.core.errors import ReconcileError
+from reconcile.core.errors import ReconcileError, StoreUnreachable
 from reconcile.core.events import RunReport
 from reconcile.core.model import Outcome
 from reconcile.core.operations.application import Application
@@ -153,6 +153,8 @@ class World:
         """Carry a request out under the eyes of `Promises`."""
 
         def do() -> Any:
+            if name == "note" and process.lineage != self.lineage:
+                raise StoreUnreachable("the connection went with the store")
             return getattr(inner, name)(*args, **kwargs)
 
         if side == "store":
