@@ -132,6 +132,8 @@ class TestLocksOfSqliteStore:
         assert grant(harness.open(), "r2", B).live
         with pytest.raises(StoreUnreachable, match="moved away or replaced"):
             store.commit(lease.fence, 1, [cursor_at(1)])
+        with pytest.raises(StoreUnreachable, match="moved away or replaced"):
+            store.note([cursor_at(1)])
 
     def test_what_is_answered_is_synced_to_the_disk(self, harness) -> None:
         db = harness.open()._file._db
