@@ -2,6 +2,7 @@
 
 Under every policy the target becomes what a plain dict says it must, a second call changes
 nothing, and an account with two spellings on one side is named and left alone.
+`RECONCILE_TEST_LONG=1` searches 1,000 new examples of each policy.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ from reconcile.core.targets.sqlite import SqliteTarget
 
 Table = dict[tuple[str, str], str]
 
-EXAMPLES = 1000 if os.environ.get("RECONCILE_TEST_LONG") else 10
+LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
+EXAMPLES = 1000 if LONG else 10
 COMPLETED, INCOMPLETE, APPROVAL = 0, 3, 4
 ONE, TWO = "caf\u00e9", "cafe\u0301"
 BINARY = "CREATE TABLE entitlements (account_id TEXT, entitlement TEXT, level TEXT,"
 BINARY += " PRIMARY KEY (account_id, entitlement))"
 NOCASE = BINARY.replace("account_id TEXT", "account_id TEXT COLLATE NOCASE")
+
+pytestmark = pytest.mark.timeout(3600 if LONG else 120)
 
 MODEL: Mapping[str, Callable[[str], str]] = {
     "exact": lambda spelling: spelling,

@@ -29,8 +29,8 @@ BEHIND = TABLE.replace("(account_id, entitlement)", "(entitlement, account_id)")
 def make(tmp_path: Path) -> Iterator[MakeBed]:
     beds: list[Bed] = []
 
-    def bed(ddl: str = TABLE) -> Bed:
-        beds.append(Bed(tmp_path, ddl))
+    def bed(ddl: str = TABLE, *, wal: bool = False) -> Bed:
+        beds.append(Bed(tmp_path, ddl, wal=wal))
         return beds[-1]
 
     yield bed
@@ -235,9 +235,10 @@ def spelling(request: pytest.FixtureRequest) -> str:
     return "ANN" if request.param == "seen" else "aNN"
 
 
-def shared(make: MakeBed) -> tuple[Bed, SqliteTarget]:
+@pytest.fixture(params=[False, True], ids=["journal", "wal"])
+def shared(make: MakeBed, request: pytest.FixtureRequest) -> tuple[Bed, SqliteTarget]:
     """A target that has read a table with `Ann` in it, and has met `ANN` there."""
-    bed = make()
+    bed = make(wal=request.param)
     bed.insert(("Ann", "x", "1"), ("ANN", "gone", "1"))
     target = fenced(bed)
     assert set(collided(target)) == {"ann"}
@@ -246,8 +247,10 @@ def shared(make: MakeBed) -> tuple[Bed, SqliteTarget]:
     return bed, target
 
 
-def test_an_account_that_fell_apart_since_is_not_changed(make: MakeBed, spelling: str) -> None:
-    bed, target = shared(make)
+def test_an_account_that_fell_apart_since_is_not_changed(
+    shared: tuple[Bed, SqliteTarget], spelling: str
+) -> None:
+    bed, target = shared
     bed.insert((spelling, "y", "1"))
     before = bed.rows()
     with pytest.raises(ChangedMeanwhile) as caught:
@@ -257,9 +260,11 @@ def test_an_account_that_fell_apart_since_is_not_changed(make: MakeBed, spelling
     assert set(collided(target)) == {"ann"}
 
 
-def test_a_row_that_came_under_another_spelling_is_read_again(make: MakeBed, spelling: str) -> None:
+def test_a_row_that_came_under_another_spelling_is_read_again(
+    shared: tuple[Bed, SqliteTarget], spelling: str
+) -> None:
     """The commit changes another account, and sums up this one too."""
-    bed, target = shared(make)
+    bed, target = shared
     bed.insert((spelling, "y", "1"))
     with pytest.raises(ChangedMeanwhile) as caught:
         commit(target, [grant("bob", "x", "1")], [("ann", "x", "1"), ("bob", "x", "1")])
@@ -269,9 +274,9 @@ def test_a_row_that_came_under_another_spelling_is_read_again(make: MakeBed, spe
 
 
 def test_who_writes_last_before_the_lock_is_read_too(
-    make: MakeBed, spelling: str, monkeypatch: pytest.MonkeyPatch
+    shared: tuple[Bed, SqliteTarget], spelling: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bed, target = shared(make)
+    bed, target = shared
     writing = Database.writing
 
     def late(self: Database, wait: float) -> AbstractContextManager[None]:
@@ -284,8 +289,10 @@ def test_who_writes_last_before_the_lock_is_read_too(
     assert list(caught.value.accounts) == ["ann"]
 
 
-def test_a_row_that_reads_alike_under_another_spelling_counts_twice(make: MakeBed) -> None:
-    bed, target = shared(make)
+def test_a_row_that_reads_alike_under_another_spelling_counts_twice(
+    shared: tuple[Bed, SqliteTarget],
+) -> None:
+    bed, target = shared
     bed.insert(("aNN", "x", "1"))
     holds: list[Row] = [("ann", "x", "1"), ("ann", "x", "1"), ("bob", "x", "1")]
     with pytest.raises(ChangedMeanwhile):
@@ -293,15 +300,19 @@ def test_a_row_that_reads_alike_under_another_spelling_counts_twice(make: MakeBe
     commit(target, [grant("bob", "x", "1")], holds)
 
 
-def test_a_renamed_account_is_changed_under_its_new_spelling(make: MakeBed, spelling: str) -> None:
-    bed, target = shared(make)
+def test_a_renamed_account_is_changed_under_its_new_spelling(
+    shared: tuple[Bed, SqliteTarget], spelling: str
+) -> None:
+    bed, target = shared
     bed.other.execute("UPDATE entitlements SET account_id = ?", (spelling,))
     commit(target, [update(("ann", "x", "1"), ("ann", "x", "2"))], [("ann", "x", "2")])
     assert bed.rows() == [(spelling, "x", "2")]
 
 
-def test_a_row_changed_meanwhile_names_the_normalised_account(make: MakeBed) -> None:
-    bed, target = shared(make)
+def test_a_row_changed_meanwhile_names_the_normalised_account(
+    shared: tuple[Bed, SqliteTarget],
+) -> None:
+    bed, target = shared
     bed.other.execute("UPDATE entitlements SET level = '9'")
     with pytest.raises(ChangedMeanwhile) as caught:
         commit(target, [revoke("ann", "x", "1")], [])
