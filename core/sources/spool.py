@@ -61,8 +61,10 @@ class Spools:
         self._prefix = f"{job}."
 
     def has(self, fingerprint: str) -> bool:
-        """Whether there is one for that reading, whole or not."""
-        return self._path(fingerprint).exists()
+        """Whether there is one for that reading, whole or not, that this user may see."""
+        with suppress(OSError):
+            return self._path(fingerprint).exists()
+        return False
 
     def open(self, fingerprint: str) -> Spool | None:
         """The spool of that reading; None where there is none that can be believed.
