@@ -244,7 +244,7 @@ class GuardMachine(RuleBasedStateMachine):
             record = IntervalRecord.from_json(write.value)
             assert record.waiting is not None
             assert record.approval is not None
-            assert record.cursor is not None
+            assert record.cursor is not None, "it waits with a plan"
             assert record.waiting["hash"] == record.approval["hash"], "not what waits"
             store = self.nights.store_side.peek()
             found = store.scan(Kind.CHANGES, JOB, prefix=f"{record.cursor['plan']}/")

@@ -134,6 +134,8 @@ class EntitlementsWork:
             order.reached("judged")
             if order.dry_run:
                 return
+            if order.record.waiting is not None and order.record.cursor is not None:
+                yield Step(order.record.cursor, (), {"waiting": None})
             yield from self._settle_others(order, plan)
             applier = Applier(
                 order=order,
@@ -183,11 +185,10 @@ class EntitlementsWork:
     def _totals(self, order: WorkOrder, plan: PlanRecord) -> Totals:
         """What is planned, and what counts with it; the base never moves."""
         base = plan.observed.count if order.record.base is None else order.record.base
-        others = 0
-        if plan.revoke:
-            others = spent_by_others(
-                order.records, self._target, self._job.name, order.interval.key, order.now()
-            )
+        # Of a plan without revokes too: one may be new when its ranges are applied.
+        others = spent_by_others(
+            order.records, self._target, self._job.name, order.interval.key, order.now()
+        )
         return Totals(
             revoke=plan.revoke,
             update=plan.update,
