@@ -135,8 +135,9 @@ def duration_of(text: str | None, option: str) -> timedelta | None:
 
 def actor_of(env: Environment, given: str | None) -> str:
     """Who acts: as told, else who called sudo, else who is logged in."""
-    named = given or env.environ.get("RECONCILE_ACTOR") or env.environ.get("SUDO_USER")
-    return (named or env.login).strip()
+    environ = env.environ
+    names = (given, environ.get("RECONCILE_ACTOR"), environ.get("SUDO_USER"), env.login)
+    return next((name.strip() for name in names if name and name.strip()), "")
 
 
 def reason_of(env: Environment, given: str | None, act: str) -> str:
@@ -147,7 +148,10 @@ def reason_of(env: Environment, given: str | None, act: str) -> str:
     reason = (given or "").strip()
     if not reason and env.stdin_is_terminal and env.stderr_is_terminal:
         env.words(f"Why ({act})? ")
-        reason = env.stdin.readline().strip()
+        answer = env.stdin.readline()
+        if not answer.endswith("\n"):
+            env.words("\n")  # Ctrl-D leaves the cursor behind the question
+        reason = answer.strip()
     if not reason:
         raise UsageError(f"{act} needs a reason, which is kept on record", hint='add -m "why"')
     return reason

@@ -175,7 +175,11 @@ class LeaseBusy(ReconcileError):
     name = "busy"
 
     def __init__(self, lease: Lease) -> None:
-        super().__init__(f"{lease.fence.key.job} is worked by {lease.holder}")
+        job = lease.fence.key.job
+        super().__init__(
+            f"{job} is worked by {lease.holder} since {lease.granted_at:%Y-%m-%d %H:%M:%SZ}",
+            hint=f'watch it: reconcile status {job}\nstop it: reconcile stop {job} -m "why"',
+        )
         self.lease = lease
 
 

@@ -14,6 +14,17 @@ LOOK_BACK = 200
 """So many of the newest events are searched."""
 
 
+def changed_by(records: Reader, job: str, interval: str) -> str:
+    """Who was the last to do something to an interval (its key): a person, or a run."""
+    trail = records.scan(Kind.EVENT, job, prefix=f"{interval}/", limit=LOOK_BACK, newest_first=True)
+    for value in (event.value for event in trail):
+        if value.get("actor"):
+            return f"{value['actor']} ({str(value.get('type')).replace('_', ' ')})"
+        if value.get("run"):
+            return f"run {value['run']}" + (f" of {value['by']}" if value.get("by") else "")
+    return "somebody else"
+
+
 def guard_told(records: Reader, job: str, interval: str, plan_hash: str) -> GuardReport | None:
     """What a guard said of a plan of the interval (its key), by the plan's hash."""
     trail = records.scan(Kind.EVENT, job, prefix=f"{interval}/", limit=LOOK_BACK, newest_first=True)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from ..exit_codes import ExitCode
 from ..options import Argument, Call, JobArgument, Option, duration_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ...core.operations.changes import Found
+
+PAGE = 500
+"""So many changes are aligned with each other on a terminal."""
 
 SomeIntervalArgument = Annotated[
     str | None, Argument("[INTERVAL]", "Of this interval: an id, latest, oldest.")
@@ -34,17 +40,31 @@ def changes(
     """
     from ...core.operations.changes import ChangesRequest
     from ...core.operations.changes import changes as operation
-    from ..render.changes import change_line, change_object, heading
     from ..wiring import application
 
     request = ChangesRequest(job, interval, account, duration_of(since, "--since"), planned)
     app = application(call, lambda report: None, lambda step: None)
-    found: Found
-    for number, found in enumerate(operation(app, request)):
-        if call.options.json:
-            call.env.data(change_object(found))
-            continue
-        if number == 0 and call.env.stdout_is_terminal and not planned:
-            call.env.data(heading())
-        call.env.data(change_line(found))
+    number = _show(call, operation(app, request))
+    if number == 0 and not (call.options.json or call.options.quiet):
+        call.env.words(f"{job}: {'the plan has' if planned else 'the log has'} no such change\n")
     return ExitCode.OK
+
+
+def _show(call: Call, changes: Iterator[Found]) -> int:
+    """Print them as they come; how many there were."""
+    from ..render.changes import change_line, change_object, page
+
+    number = 0
+    if call.env.stdout_is_terminal and not call.options.json:
+        from ..render.watch import style_of
+
+        style = style_of(call, terminal=True)
+        while some := list(islice(changes, PAGE)):
+            call.env.data(page(some, style, first=number == 0))
+            number += len(some)
+        return number
+    text = change_object if call.options.json else change_line
+    for found in changes:
+        call.env.data(text(found))
+        number += 1
+    return number

@@ -57,12 +57,14 @@ def _demo_text(call: Call, path: Path, facts: DemoFacts) -> str:
 
 def _text(call: Call, path: Path) -> str:
     me = _command(call, path)
+    wide = len(f"{me} run {JOB} --dry-run")
     return (
         f"  {path.name}   no job yet, one as an example\n"
         "\n"
         "Next:\n"
         f"  edit {shlex.quote(str(path))}\n"
-        f"  {me} run {JOB} --dry-run   look at both sides, change nothing\n"
+        f"  {me + ' config':{wide}}   check it, and see what it means\n"
+        f"  {me + f' run {JOB} --dry-run':{wide}}   look at both sides, change nothing\n"
     )
 
 

@@ -21,7 +21,11 @@ def told(report: ActReport, style: Style) -> Told:
     if report.lease is not None:
         return _stop(report, report.lease, style)
     reason = f": {reason_text(report.reason)}" if report.reason else ""
-    return Told(f"{report.job} {report.interval}", report.state or "done", reason)
+    about = Told(f"{report.job} {report.interval}", report.state or "done", reason)
+    name = f"{report.job} {report.interval}"
+    again = f'rerun {name} -m "why"' if report.state == "skipped" else f"resume {name}"
+    about.command("To work it after all", f"{style.program} {again}", style.width)
+    return about
 
 
 def _stop(report: ActReport, lease: Lease, style: Style) -> Told:

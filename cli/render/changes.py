@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ...core.rows import Change, Row
     from .words import Style
 
+_COLOURS = {Action.GRANT: "green", Action.REVOKE: "red", Action.UPDATE: "yellow"}
 _SIGNS = {Action.GRANT: ("+", "green"), Action.REVOKE: ("-", "red"), Action.UPDATE: ("~", "yellow")}
 
 
@@ -63,9 +64,36 @@ def _text(value: str | None) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
 
 
-def heading() -> str:
-    """The names of `change_line`'s cells for a logged change."""
-    return "\t".join(("TIME", "INTERVAL", "GENERATION", "WHAT", "KEY", "VALUES")) + "\n"
+def page(changes: Sequence[Found], style: Style, *, first: bool) -> str:
+    """Some changes aligned for a terminal, uncut; the `first` page has a heading above it,
+    unless they are only planned."""
+    rows = [[*_when(found), found.change.action.value, *_shown(found)] for found in changes]
+    logged = bool(changes[0].facts)
+    heads = ["TIME", "INTERVAL", "GENERATION", "WHAT", "KEY", "VALUES"]
+    lines = [heads, *rows] if first and logged else rows
+    wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    what = 3 if logged else 0
+    out = []
+    for cells in lines:
+        padded = [f"{cell:{n}}" for cell, n in zip(cells, wide, strict=True)]
+        if cells is not heads:
+            padded[what] = style.paint(padded[what], _COLOURS[Action(cells[what])])
+        out.append("  ".join(padded).rstrip() + "\n")
+    return "".join(out)
+
+
+def _when(found: Found) -> list[str]:
+    facts = found.facts
+    if not facts:
+        return []
+    at = f"{str(facts['at'])[:19].replace('T', ' ')}Z"
+    return [at, str(facts["interval"]), str(facts["generation"])]
+
+
+def _shown(found: Found) -> list[str]:
+    """The key as one cell, and the values."""
+    *key, values = _cells(found.change, found.key)
+    return ["  ".join(key), values]
 
 
 def change_line(found: Found) -> str:

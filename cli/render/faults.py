@@ -102,7 +102,8 @@ def attempt(report: IntervalReport) -> str:
     if _was_the_last(report):
         parts.append("no trigger tries it again")
     elif report.retry_at is not None:
-        parts.append(f"next not before {words.moment(report.retry_at, report.at)}")
+        begin = "next" if parts else "next attempt"
+        parts.append(f"{begin} not before {words.moment(report.retry_at, report.at)}")
     return ", ".join(parts)
 
 

@@ -48,7 +48,7 @@ def _completed(report: IntervalReport, style: Style) -> str:
     if report.known_before:
         return "completed already"
     took = f"in {words.span(report.seconds)}"
-    if report.runs > 1:
+    if report.runs > 1 and not report.rerun:
         took = f"in {report.runs} runs, {words.span(report.due_seconds)} after it was due"
     proved = "" if report.count is None else f", {words.count(report.count, 'row')} proved equal"
     changes = f": {words.short_changes(report.changes)}{proved}" if report.changes else ""

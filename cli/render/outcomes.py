@@ -60,7 +60,7 @@ def _completed(report: IntervalReport, style: Style) -> Told:
     told = Told(_about(report), "completed")
     if report.known_before:
         told.rest = " already"
-    elif report.runs > 1:
+    elif report.runs > 1 and not report.rerun:
         told.rest = f" in {report.runs} runs, {words.span(report.due_seconds)} after it was due"
     else:
         told.rest = f" in {words.span(report.seconds)}"
@@ -112,28 +112,34 @@ def _needs_approval(report: IntervalReport, style: Style) -> Told:
 
 def _fenced_out(report: IntervalReport, style: Style) -> Told:
     told = Told(_about(report), "stopped", ": another run has taken over (fenced out)")
-    if report.newer is not None:
-        newer = report.newer
+    newer, this = report.newer, f"This run had generation {report.generation}"
+    if newer is not None:
+        if newer.released:
+            told.rest = ": its lease was taken away (fenced out)"
+        gone = " and has let go of it since" if newer.released else ""
         told.prose(
-            f"This run had generation {report.generation}. Generation {newer.fence.generation}"
-            f" on {newer.holder} took over at {words.moment(newer.granted_at, report.at)}.",
+            f"{this}. Generation {newer.fence.generation} on {newer.holder} took over at"
+            f" {words.moment(newer.granted_at, report.at)}{gone}.",
             style.width,
         )
     elif report.error is not None:
-        told.prose(f"This run had generation {report.generation}: {report.error}.", style.width)
-    told.prose(
-        f"{_what_stands(report)} What was under way was refused and left nothing behind.",
-        style.width,
-    )
+        told.prose(f"{this}: {report.error}.", style.width)
+    told.prose(_what_stands(report), style.width)
     other = f"{style.program} status {report.job} {report.interval}"
-    told.command("Nothing to do. Watch the other", other, style.width)
+    over = newer is not None and newer.released
+    label = "Who did it, and how it stands" if over else "Nothing to do. Watch the other"
+    told.command(label, other, style.width)
     return told
 
 
 def _what_stands(report: IntervalReport) -> str:
-    if report.phase == "planning" or report.ranges_done == 0:
-        return "Nothing was applied yet."
-    return f"Ranges 1-{report.ranges_done} stand." if report.ranges_done > 1 else "Range 1 stands."
+    refused = "was refused and left nothing behind."
+    if report.phase == "planning":
+        return f"Nothing was applied; what was under way {refused}"
+    if report.ranges_done == 0:
+        return f"What it had not committed {refused}"
+    ranges = f"Ranges 1-{report.ranges_done} stand" if report.ranges_done > 1 else "Range 1 stands"
+    return f"{ranges}; what it had not committed {refused}"
 
 
 def _interrupted(report: IntervalReport, style: Style) -> Told:
@@ -181,7 +187,7 @@ def run(report: RunReport, style: Style) -> Told:
     if report.outcome is Outcome.BUSY and report.lease is not None:
         return _busy(report, style)
     if report.outcome is Outcome.NOTHING_DUE:
-        return _nothing_due(report)
+        return _nothing_due(report, style)
     told = Told(report.job, report.outcome.value.replace("_", " "), because(report.error))
     told.details += _hint(report.error, style)
     if report.lease is not None:
@@ -195,7 +201,7 @@ def run(report: RunReport, style: Style) -> Told:
     return told
 
 
-def _nothing_due(report: RunReport) -> Told:
+def _nothing_due(report: RunReport, style: Style) -> Told:
     told = Told(report.job, "nothing due")
     if report.new:
         told.state = "new"
@@ -203,6 +209,8 @@ def _nothing_due(report: RunReport) -> Told:
         if report.next_due is not None:
             until = words.seconds_between(report.at, report.next_due)
             told.rest += f": first interval {words.minute(report.next_due)}, in {words.span(until)}"
+        dry = f"{style.program} run {report.job} --dry-run"
+        told.command("What it would change now", dry, style.width)
         return told
     parts = []
     if report.last_interval and report.last_completed_at:
@@ -211,6 +219,9 @@ def _nothing_due(report: RunReport) -> Told:
     if report.next_due is not None:
         parts.append(f"next {words.minute(report.next_due)}")
     told.rest = f": {', '.join(parts)}" if parts else ""
+    if report.last_interval:
+        again = f'{style.program} rerun {report.job} {report.last_interval} -m "why"'
+        told.command("To work it again all the same", again, style.width)
     return told
 
 

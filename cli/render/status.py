@@ -136,7 +136,7 @@ def job_facts(report: StatusReport, style: Style) -> str:
         usual = f"{words.about(job.usual_seconds)}, slowest {words.about(job.slowest_seconds)}"
         rows.append(("usually", f"{usual} (last {job.timed})"))
     if job.lease is not None:
-        rows.append(("lease", _lease(job, report.now)))
+        rows += [("lease", _lease(job, report.now)), *_under_way(job)]
     lines = [f"{job.job.name}   {style.state(job.state)}"]
     wide = max(len(label) for label, _ in rows)
     for label, text in rows:
@@ -167,6 +167,17 @@ def _catch_up(job: JobStatus) -> str:
         "latest": f"the newest missed interval{within}; older ones are skipped",
         "none": "none: a missed interval is skipped once its deadline is over",
     }.get(policy, policy)
+
+
+def _under_way(job: JobStatus) -> list[tuple[str, str]]:
+    """Where the interval that is worked stands."""
+    worked = [view.record for view in job.recent if view.shows == "running"]
+    return [("stands", f"{record.id}{_stands(record)}") for record in worked]
+
+
+def _stands(record: IntervalRecord) -> str:
+    changed = bool(record.grant or record.revoke or record.update)
+    return words.standing(record.ranges_done, record.ranges_total, record.phase, changed=changed)
 
 
 def _lease(job: JobStatus, now: datetime) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.model import State
+from ...core.model import Ending, State
 from ...core.records import GuardReport
 from . import words
 from .events import event_at, event_text
@@ -63,7 +63,9 @@ def _facts(status: IntervalStatus, now: datetime, style: Style) -> list[tuple[st
     if record.repair_owner:
         rows.append(("by hand", record.repair_owner))
     if record.failure and record.state is not State.COMPLETED:
-        rows.append(("failure", str(record.failure.get("text", ""))))
+        text = str(record.failure.get("text", ""))
+        # Which accounts, and why, has a list of its own below.
+        rows.append(("failure", text.partition(": ")[0] if quarantined(status.ranges) else text))
     if view.retry_at is not None:
         rows.append(("retry", f"not before {words.moment(view.retry_at)}"))
     if record.runs:
@@ -138,12 +140,19 @@ def runs(status: IntervalStatus, style: Style) -> str:
             str(run.generation),
             _where(run.holder),
             words.moment(run.started_at, day),
-            "-" if run.seconds is None else words.about(run.seconds),
+            _run_took(run),
             _ranges(run),
             ending,
         ]
         rows.append(Row(cells, state=7, colour=words.COLOURS.get(ending, "")))
     return aligned(_RUN_COLUMNS, rows, style)
+
+
+def _run_took(run: RunRecord) -> str:
+    """Of one that was abandoned nobody knows when it ended, only when that was found."""
+    if run.seconds is None or run.ending is Ending.ABANDONED:
+        return "-"
+    return words.about(run.seconds)
 
 
 def runs_tabbed(status: IntervalStatus) -> str:
@@ -220,7 +229,9 @@ def _commands(status: IntervalStatus, style: Style) -> list[tuple[str, str]]:
     name = f"{job} {record.id}"
     if shows == "needs approval":
         approve = approve_command(job, record.id, str((record.waiting or {}).get("hash")), style)
-        return [("Approve", approve), ("Refuse", refuse_command(job, record.id, style))]
+        look = f"{style.program} changes {name} --planned"
+        refuse = refuse_command(job, record.id, style)
+        return [("Look", look), ("Approve", approve), ("Refuse", refuse)]
     if shows in {"running", "fencing"}:
         return [("Stop it", f'{style.program} stop {job} -m "why"')]
     if record.state is State.SKIPPED and record.span == 1:

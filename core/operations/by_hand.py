@@ -11,7 +11,7 @@ from ..events import RunReport
 from ..model import Actor, Append, Kind, Outcome, Put, State, Trigger
 from ..records import GuardReport, to_text
 from ..trail import guard_told
-from .look import find_instant, live_lease, look, open_records, read_interval, report_of
+from .look import find_instant, live_lease, look, note_act, open_records, read_interval, report_of
 from .visit import Visit
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..config import Job
-    from ..model import JsonObject
+    from ..model import JsonObject, Write
     from ..ports import Store
     from ..records import IntervalRecord
     from .application import Application, ResumeRequest
@@ -116,7 +116,8 @@ def _prepare(
     put = Put(
         Kind.INTERVAL, job.name, interval.key, record.to_json(), expect=version, tag=record.tag
     )
-    store.note([put, Append(Kind.EVENT, job.name, interval.key, event)])
+    writes: list[Write] = [put, Append(Kind.EVENT, job.name, interval.key, event)]
+    note_act(store, job.name, record, writes)
     return None
 
 

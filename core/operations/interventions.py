@@ -41,6 +41,7 @@ from .look import (
     interval_at,
     live_lease,
     look,
+    note_act,
     read_interval,
 )
 from .recovery import reopened
@@ -80,7 +81,7 @@ def rerun(app: Application, request: ActRequest) -> RunReport:
         _refuse_old_over_new(app, job, instant, record)
         again = reopened(record, request.actor)
         event = _signed("rerun", request, rerun=again.rerun, was=record.state.value)
-        store.note(_writes(job, again, version, event))
+        note_act(store, job.name, record, _writes(job, again, version, event))
         visit.only = [instant]
         return visit.run()
 
@@ -108,7 +109,7 @@ def skip(app: Application, request: ActRequest) -> ActReport:
             work = app.build_work(job)
             with closing(work):
                 record, event = _cancelled(job, work, record, request)
-            store.note(_writes(job, record, version, event))
+            note_act(store, job.name, record, _writes(job, record, version, event))
         return ActReport(job.name, record.id, now, True, record.state.value, record.reason)
 
 

@@ -7,17 +7,18 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import planning
-from ..errors import FailedBefore, ReconcileError, UsageError
+from ..errors import FailedBefore, ReconcileError, UsageError, WriteConflict
 from ..events import IntervalReport
 from ..model import ABSENT, Interval, Kind, LeaseKey, Outcome, State, Trigger, instant_key
 from ..records import OPEN, GuardReport, IntervalRecord, JobRecord, from_text
 from ..schedule import instant_id, read_id
+from ..trail import changed_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from ..config import Job
-    from ..model import Lease, Record
+    from ..model import Lease, Record, Write
     from ..planning import Decision, Due, Waiting
     from ..ports import Store
     from ..schedule import Schedule
@@ -131,6 +132,19 @@ def _pages(store: Store, job: str, *, after: str, before: str, tag: str) -> Iter
         if len(page) < PAGE:
             return
         after = page[-1].key
+
+
+def note_act(store: Store, job: str, record: IntervalRecord, writes: Sequence[Write]) -> None:
+    """Write down an act by hand. `WriteConflict` says who changed the interval since it was
+    read, and that nothing was done."""
+    try:
+        store.note(writes)
+    except WriteConflict as error:
+        who = changed_by(store, job, instant_key(record.scheduled_at))
+        raise WriteConflict(
+            f"{job} {record.id} was changed in this very moment by {who}; nothing was done",
+            hint=f"see how it stands, then decide again: reconcile status {job} {record.id}",
+        ) from error
 
 
 def live_lease(app: Application, store: Store, job: Job) -> Lease | None:

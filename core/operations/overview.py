@@ -250,7 +250,9 @@ def _problems(job: Job, waiting: Sequence[IntervalView], now: datetime) -> Itera
                     f'reconcile resume {name} --approve {guard.hash} -m "why"',
                 ),
             )
-        elif view.shows in ("overdue", "retrying", "stalled") or record.kills > 1:
+        elif view.shows in ("running", "fencing"):
+            continue  # whatever was wrong is being tried again
+        elif view.shows in ("overdue", "stalled") or record.kills > 1 or record.failure:
             yield Problem("!", f"{name}: {_trouble(job, view, now)}", (f"reconcile status {name}",))
 
 
@@ -275,9 +277,12 @@ def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
         of = f" {record.attempts} of {job.max_attempts} attempts" if record.attempts else ""
         parts.append(f"failed{of}:")
         parts.append(str(record.failure.get("text")))
+    text = ", ".join(parts).replace(":, ", ": ") or view.shows
     if view.retry_at is not None:
-        parts.append(f"tried again from {view.retry_at:%Y-%m-%d %H:%M:%SZ} on")
-    return ", ".join(parts).replace(":, ", ": ") or view.shows
+        text += f"; tried again from {view.retry_at:%Y-%m-%d %H:%M:%SZ} on"
+    elif record.failure is not None and view.shows != "stalled":
+        text += "; tried again by the next trigger"
+    return text
 
 
 def _interval(app: Application, store: Store, job: Job, now: datetime, text: str) -> IntervalStatus:

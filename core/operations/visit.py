@@ -104,7 +104,7 @@ class Visit:
             except LeaseBusy as busy:
                 if not due:
                     return self._report(seen, [])
-                return self._busy(busy.lease, due[0])
+                return self._busy(busy.lease, due)
             self.app.runtime.reached("lease_acquired")
             if not self.dry_run:
                 self._recover(keeper, seen, bool(due))
@@ -331,10 +331,11 @@ class Visit:
 
     # --- what to say
 
-    def _busy(self, lease: Lease, due: Due | None) -> RunReport:
+    def _busy(self, lease: Lease, due: Sequence[Due]) -> RunReport:
+        """Who works, and what this trigger wanted of which it is not the interval at work."""
         found = self.store.get(Kind.INTERVAL, self.job.name, lease.interval)
         record = IntervalRecord.from_json(found.value) if found is not None else None
-        waits = due is not None and due.interval.key != lease.interval
+        waits = next((d.interval for d in due if d.interval.key != lease.interval), None)
         now = self.facts.now
         took = times(completed(self.store, self.job.name, self.facts.now))
         return RunReport(
@@ -344,10 +345,8 @@ class Visit:
             lease=lease,
             lease_interval=record.id if record is not None else None,
             lease_ranges=(record.ranges_done, record.ranges_total) if record is not None else None,
-            waiting=due.interval.id if due is not None and waits else None,
-            waiting_seconds=(
-                (now - due.interval.scheduled_at).total_seconds() if due is not None else 0.0
-            ),
+            waiting=waits.id if waits is not None else None,
+            waiting_seconds=(now - waits.scheduled_at).total_seconds() if waits else 0.0,
             usual_seconds=took.usual,
             slowest_seconds=took.slowest,
         )

@@ -91,18 +91,31 @@ def test_a_rerun_is_shown_as_a_run(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "reason", "words"),
+    ("state", "reason", "words", "again"),
     [
-        ("skipped", "operator", "skipped: given up by hand"),
-        ("failed", "cancelled", "failed: refused by hand, after something was applied"),
+        (
+            "skipped",
+            "operator",
+            "skipped: given up by hand",
+            'rerun entitlements 2026-11-29 -m "why"',
+        ),
+        (
+            "failed",
+            "cancelled",
+            "failed: refused by hand, after something was applied",
+            "resume entitlements 2026-11-29",
+        ),
     ],
 )
 def test_a_skip_says_what_became_of_the_interval(
-    cli: Cli, state: str, reason: str, words: str
+    cli: Cli, state: str, reason: str, words: str, again: str
 ) -> None:
     cli.act_answers("skip", ActReport("entitlements", "2026-11-29", AT, True, state, reason))
     shown = cli("skip", "entitlements", "2026-11-29", "-m", "x")
-    assert (shown.code, shown.words) == (0, f"entitlements 2026-11-29  {words}\n")
+    assert (shown.code, shown.words) == (
+        0,
+        f"entitlements 2026-11-29  {words}\n  To work it after all: reconcile {again}\n",
+    )
 
 
 @pytest.mark.parametrize(

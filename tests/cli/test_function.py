@@ -202,6 +202,6 @@ def test_the_example_rings_where_a_person_has_to_look(
 ) -> None:
     monkeypatch.setenv("RECONCILE_CONFIG", str(config))
     config.with_name("export.csv").unlink()
-    with pytest.raises(RuntimeError, match=f"entitlements {TODAY} failed: .*does not exist") as rings:
+    with pytest.raises(RuntimeError, match=f"{TODAY} failed: .*does not exist") as rings:
         example().handler({}, Context(900))
     assert isinstance(rings.value.__cause__, reconcile.SourceUnreachable)

@@ -165,6 +165,7 @@ def test_nobody_else_may_write_what_init_writes(cli: Cli, tmp_path: Path) -> Non
 def test_a_plain_configuration_says_how_to_look_at_both_sides(cli: Cli, tmp_path: Path) -> None:
     assert cli("init").words.endswith(
         f"Next:\n  edit {tmp_path}/reconcile.toml\n"
+        "  reconcile config                       check it, and see what it means\n"
         "  reconcile run entitlements --dry-run   look at both sides, change nothing\n"
     )
 

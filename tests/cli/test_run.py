@@ -173,7 +173,7 @@ entitlements 2026-11-29  completed in 11m 05s
         (
             fared(runs=2, rerun=1),
             """\
-entitlements 2026-11-29 r1  completed in 2 runs, 17m 27s after it was due
+entitlements 2026-11-29 r1  completed in 11m 05s
   68,824 accounts in 69 ranges: 15,302 granted, 19,892 revoked, 7 updated
   proved equal: 170,964 rows on both sides, checksum 7d04b1e2… on both sides
 """,
@@ -348,7 +348,8 @@ entitlements 2026-11-29  needs approval: not the changes that were approved
 entitlements 2026-11-29  stopped: another run has taken over (fenced out)
   This run had generation 8. Generation 9 on db1 pid 4711 took over at
   2026-11-29 02:31:09Z.
-  Ranges 1-17 stand. What was under way was refused and left nothing behind.
+  Ranges 1-17 stand; what it had not committed was refused and left nothing
+  behind.
   Nothing to do. Watch the other: reconcile status entitlements 2026-11-29
 """,
         ),
@@ -429,10 +430,13 @@ def test_a_terminal_is_told_why_nothing_happens(terminal: Cli) -> None:
     terminal.run_answers(IDLE)
     assert terminal("run", "entitlements").words == (
         "entitlements  nothing due: 2026-11-29 completed 3m ago, next 2026-11-30 23:00Z\n"
+        "  To work it again all the same:\n"
+        '    reconcile rerun entitlements 2026-11-29 -m "why"\n'
     )
     terminal.run_answers(replace(IDLE, new=True))
     assert terminal("run", "entitlements").words == (
         "entitlements  new, nothing due yet: first interval 2026-11-30 23:00Z, in 20h 18m\n"
+        "  What it would change now: reconcile run entitlements --dry-run\n"
     )
 
 

@@ -371,6 +371,7 @@ INTERVAL    STATE          STARTED  TOOK  RUNS  GRANT  REVOKE  UPDATE
 2>   usually   11m, slowest 39m (last 30)
 2>   lease     db1 pid 4711, user svc-rec, generation 9, since 2026-11-30
 2>             02:30:04Z, last progress 2s ago
+2>   stands    2026-11-30 before its first range
 2>
 2>   23 older: reconcile status entitlements -n 29
 exit 0
@@ -566,7 +567,7 @@ def test_one_interval_with_its_runs_and_trail(terminal: Cli) -> None:
 $ reconcile status entitlements 2026-11-29
 RUN  TRIGGER   GENERATION  WHERE         STARTED    TOOK  RANGES  END
 1    schedule           7  db1 pid 4711  02:30:04Z   48s  -       needs approval
-2    resume             8  db1 pid 4711  02:34:10Z    4m  1-17    abandoned
+2    resume             8  db1 pid 4711  02:34:10Z     -  1-17    abandoned
 3    schedule           9  db1 pid 4711  02:30:04Z     -  -       open
 2> entitlements 2026-11-29   completed, 17m 27s after it was due
 2>   due        2026-11-29 02:30:00Z
@@ -605,7 +606,7 @@ def test_an_interval_that_waits_says_how_to_go_on(terminal: Cli) -> None:
     text = interval_text(terminal, waits)
     assert "  accounts  8,613 would lose everything they have: 2to3, abinit, … 8,611 more\n" in text
     assert text.endswith(
-        "\n\n  Approve:\n"
+        "\n\n  Look: reconcile changes entitlements 2026-11-29 --planned\n  Approve:\n"
         '    reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"\n'
         '  Refuse: reconcile skip entitlements 2026-11-29 -m "why"\n'
     )
