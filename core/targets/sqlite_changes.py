@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from ..checksum import decode, encode_rows
 from ..errors import ChangedMeanwhile, TargetUnusable
+from ..keys import listed
 from ..rows import Action, Change
+from .sqlite_key import account_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,7 +89,7 @@ class Application:
                 list(dict.fromkeys(self._normalise(c.row[0] or "") for c in changed))
             )
         if self._conflict is not None:
-            return self._conflict
+            return self._alike(self._conflict) or self._conflict
         return None
 
     def first_refused(self) -> Change | None:
@@ -99,6 +101,24 @@ class Application:
         return None
 
     # --- parts
+
+    def _alike(self, conflict: TargetUnusable) -> TargetUnusable | None:
+        """The refusal of a key that no row has, where another account is spelled nearly so: a
+        unique index that is not just on the key's columns takes both for one."""
+        refused = self._current.row[0] if self._current is not None else None
+        if refused is None:
+            return None
+        granted = (change.row[0] for change in self._of[Action.GRANT])
+        others = [account for account in granted if account not in (None, refused)]
+        found = account_like(self._database, self._table, refused, others)
+        if found is None:
+            return None
+        other, policy = found
+        return TargetUnusable(
+            f"{conflict}: the table takes accounts {listed([refused, other])} for one",
+            hint=f'if they are one, let the job say key_policy = "{policy}"; if not, drop the index'
+            " that says so",
+        )
 
     def _applied(self, action: Action, changes: Sequence[Change]) -> int:
         sql, bound = self._statement(action, changes)

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import TargetUnusable
-from ..keys import KeyPolicy
+from ..keys import KeyPolicy, normaliser
 from ..rows import ColumnKind
-from .sqlite_text import quoted, text
+from .sqlite_text import bindable, quoted, text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from .sqlite_database import Database
-    from .sqlite_table import TableColumn
+    from .sqlite_table import Table, TableColumn
 
 
 def check_key(
@@ -96,6 +96,28 @@ def lookup_collation(database: Database, name: str, account: TableColumn) -> str
     }
     known = found & _SUITS.keys()
     return min(known) if known and _BINARY not in found else _BINARY
+
+
+def account_like(
+    database: Database, table: Table, account: str, others: Iterable[str | None]
+) -> tuple[str, KeyPolicy] | None:
+    """One of others, or of the table's accounts, that is spelled nearly like an account, and
+    the policy under which they are one."""
+    for policy in (KeyPolicy.NFC, KeyPolicy.TRIM, KeyPolicy.CASEFOLD):  # the broadest last
+        normalise = normaliser(policy)
+        assert normalise is not None
+        for other in others:
+            if other is not None and normalise(other) == normalise(account):
+                return other, policy
+    name = table.named(0)
+    for collation, policy in _SUITS.items():
+        for (found,) in database.rows(
+            f"SELECT {name} FROM {table.quoted_name} WHERE {name} = CAST(? AS TEXT) COLLATE"
+            f" {collation} AND {name} <> CAST(? AS TEXT) COLLATE BINARY LIMIT 1",
+            (bindable(account), bindable(account)),
+        ):
+            return text(found), policy
+    return None
 
 
 def _indexed(database: Database, index: bytes) -> list[tuple[str | None, str]]:

@@ -266,6 +266,22 @@ def test_a_table_that_takes_two_keys_for_one_is_refused_with_the_policy_that_wou
     assert there.rows() == {("google", "x"): "1"}
 
 
+def test_where_an_index_of_another_kind_takes_two_keys_for_one_the_range_stops_with_both_named(
+    place: Callable[..., Place],
+) -> None:
+    there = place("exact", BINARY)
+    with closing(there.connect()) as db:
+        db.execute("CREATE UNIQUE INDEX loose ON entitlements (lower(account_id), entitlement)")
+    there.has({("bob", "x"): "1"})
+    there.export({("Google", "x"): "1", ("google", "x"): "2"})
+    shown = there.run()
+    assert shown.code == 65
+    words = " ".join(shown.words.split())
+    assert "takes accounts 'google' and 'Google' for one" in words
+    assert 'key_policy = "casefold"' in words
+    assert there.rows() == {("bob", "x"): "1"}
+
+
 def test_numbers_have_no_spellings(place: Callable[..., Place]) -> None:
     there = place("trim", BINARY.replace("account_id TEXT", "account_id INTEGER"))
     there.export({("7", "x"): "1"})

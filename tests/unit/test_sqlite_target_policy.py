@@ -12,7 +12,7 @@ from support.target import EVERYTHING, TABLE, Bed, commit, grant, revoke, update
 
 from reconcile.core.checksum import checksum, decode
 from reconcile.core.errors import ChangedMeanwhile, TargetUnreachable, TargetUnusable
-from reconcile.core.keys import KeyPolicy
+from reconcile.core.keys import KeyPolicy, listed
 from reconcile.core.rows import KeySpan, Row
 from reconcile.core.targets.sqlite import SqliteTarget
 from reconcile.core.targets.sqlite_accounts import SpelledAccounts
@@ -226,6 +226,46 @@ def test_a_failed_commit_takes_back_what_it_learned(make: MakeBed) -> None:
     assert collided(target) == {}
 
 
+IN_THE_CHANGES, IN_THE_TABLE = False, True
+
+
+@pytest.mark.parametrize(
+    ("index", "one", "other", "policy", "where"),
+    [
+        ("lower(account_id), entitlement", "Google", "google", "casefold", IN_THE_CHANGES),
+        ("lower(account_id), entitlement", "Google", "google", "casefold", IN_THE_TABLE),
+        ("account_id COLLATE NOCASE, level", "Google", "google", "casefold", IN_THE_TABLE),
+        ("trim(account_id), entitlement", " google", "google ", "trim", IN_THE_CHANGES),
+        ("account_id COLLATE RTRIM) WHERE (level = '1'", "g", "g ", "trim", IN_THE_TABLE),
+        ("instr(account_id, 'caf')", "caf\u00e9", "cafe\u0301", "nfc", IN_THE_CHANGES),
+    ],
+)
+def test_two_accounts_that_some_index_takes_for_one_are_both_named(
+    make: MakeBed, index: str, one: str, other: str, policy: str, where: bool
+) -> None:
+    bed = make(f"{TABLE}; CREATE UNIQUE INDEX loose ON entitlements ({index})")
+    target = bed.fenced()
+    rows: list[Row] = [(one, "x", "1"), (other, "x", "1")]
+    if where == IN_THE_TABLE:
+        bed.insert(rows[0])
+    before = bed.rows()
+    new = rows[1:] if where == IN_THE_TABLE else rows
+    with pytest.raises(TargetUnusable, match="UNIQUE constraint failed") as caught:
+        commit(target, [grant(*row) for row in new], rows)
+    assert f"takes accounts {listed([other, one])} for one" in str(caught.value)
+    assert f'key_policy = "{policy}"' in caught.value.hint
+    assert bed.rows() == before
+
+
+def test_a_conflict_of_accounts_that_are_nothing_alike_is_told_as_sqlite_does(
+    make: MakeBed,
+) -> None:
+    target = make(f"{TABLE}; CREATE UNIQUE INDEX loose ON entitlements (level)").fenced()
+    with pytest.raises(TargetUnusable, match="UNIQUE constraint failed") as caught:
+        commit(target, [grant("ann", "x", "1"), grant("bob", "x", "1")], [])
+    assert "for one" not in str(caught.value)
+
+
 # --- others who write meanwhile
 
 
@@ -331,8 +371,9 @@ def test_what_a_trigger_writes_under_a_new_spelling_is_seen(make: MakeBed) -> No
     assert bed.rows() == []
 
 
+@pytest.mark.parametrize("wal", [False, True])
 def test_accounts_are_read_again_only_where_somebody_else_wrote(
-    make: MakeBed, monkeypatch: pytest.MonkeyPatch
+    make: MakeBed, wal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[str] = []
     read = SpelledAccounts._read
@@ -344,7 +385,7 @@ def test_accounts_are_read_again_only_where_somebody_else_wrote(
         read(self, table)
 
     monkeypatch.setattr(SpelledAccounts, "_read", counted)
-    bed = make()
+    bed = make(wal=wal)
     bed.insert(("Ann", "x", "1"))
     target = fenced(bed)
     for number in range(1, 4):
