@@ -141,6 +141,7 @@ class Environment:
         try:
             self._write(self.stdout, text)
         except OSError as error:
+            self._close(self.stdout)  # or Python would try once more when it ends, and say so
             raise OutputFailed(
                 f"standard output cannot be written to: {error.strerror}",
                 hint="free the disk it goes to, or send it elsewhere",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import ReconcileError, UsageError
 from .app import call_plainly
-from .environment import real_environment
+from .environment import OutputFailed, real_environment
 from .exit_codes import ExitCode, exit_code_of_error
 from .options import Call, GlobalOptions
 
@@ -93,7 +93,7 @@ def _refuse(call: Call, error: ReconcileError, code: int) -> int:
     style = Style(width=width, program=call.options.program(call.env.program))
     exit_code = call.busy_exit if code == ExitCode.BUSY else code
     try:
-        if call.options.json:
+        if call.options.json and not isinstance(error, OutputFailed):
             call.env.data(error_object(error, exit_code))
         elif not (call.options.quiet and code == ExitCode.BUSY):
             call.env.words(error_text(error, style))

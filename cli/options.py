@@ -87,7 +87,7 @@ class GlobalOptions(NamedTuple):
         """
         both = GlobalOptions(
             config=later.config or self.config,
-            store=later.store or self.store,
+            store=self.store if later.store is None else later.store,
             quiet=later.quiet or self.quiet,
             verbose=later.verbose or self.verbose,
             json=later.json or self.json,

@@ -22,12 +22,13 @@ def event_at(event: EventView) -> datetime:
 
 
 def event_text(event: EventView) -> str:
-    """One line of the trail in words; one of an unknown type shows its fields."""
+    """One line of the trail in words, whatever is in a reason that somebody gave; one of an
+    unknown type shows its fields."""
     says = _EVENTS.get(str(event.value.get("type")))
     if says is not None:
-        return says(event.value)
+        return words.shown(says(event.value))
     fields = [f"{k}={v}" for k, v in event.value.items() if k != "type"]
-    return " ".join([str(event.value.get("type", "event")), *fields])
+    return words.shown(" ".join([str(event.value.get("type", "event")), *fields]))
 
 
 def _run_started(value: JsonObject) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .words import shown
+
 if TYPE_CHECKING:
     from .words import Style
 
@@ -47,11 +49,12 @@ class Told:
 
 
 def wrapped(text: str, width: int, first: str = "  ", rest: str = "  ") -> list[str]:
-    """Lines of at most `width` columns; words, paths and commands are not broken."""
+    """Lines of at most `width` columns; words, paths and commands are not broken. A name with
+    control characters in it is shown with escapes."""
     from textwrap import wrap
 
     return wrap(
-        text,
+        "\n".join(map(shown, text.split("\n"))),
         max(width, _NARROWEST),
         initial_indent=first,
         subsequent_indent=rest,
