@@ -104,7 +104,7 @@ def _needs_approval(report: IntervalReport, style: Style) -> Told:
     told.command("Approve", approve, style.width)
     told.command("Refuse", refuse_command(report.job, report.interval, style), style.width)
     told.prose(
-        "Until then no trigger tries this interval again; the next is judged on its own.",
+        "Until then no trigger tries it again; the next is judged on its own.",
         style.width,
     )
     return told

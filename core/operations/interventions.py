@@ -317,7 +317,8 @@ def _refuse_old_over_new(
         raise OldOverNew(
             f"{job.name} {record.id} is older than {row.newest.interval}, which the target has"
             " completed: it would undo newer truth",
-            hint=f"mend the target by the newest: reconcile rerun {job.name} {row.newest.interval}",
+            hint="mend the target by the newest:"
+            f' reconcile rerun {job.name} {row.newest.interval} -m "why"',
         )
 
 

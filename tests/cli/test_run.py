@@ -323,8 +323,7 @@ entitlements 2026-11-29  needs approval: too many revokes. Nothing was changed.
   Approve:
     reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"
   Refuse: reconcile skip entitlements 2026-11-29 -m "why"
-  Until then no trigger tries this interval again; the next is judged on its
-  own.
+  Until then no trigger tries it again; the next is judged on its own.
 """,
         ),
         (
@@ -338,8 +337,7 @@ entitlements 2026-11-29  needs approval: not the changes that were approved
   Approve:
     reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"
   Refuse: reconcile skip entitlements 2026-11-29 -m "why"
-  Until then no trigger tries this interval again; the next is judged on its
-  own.
+  Until then no trigger tries it again; the next is judged on its own.
 """,
         ),
         (
