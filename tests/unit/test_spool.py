@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import gzip
+import heapq
 import io
 import json
 import os
@@ -167,6 +168,26 @@ def test_an_account_never_spans_two_pages(place: Place, monkeypatch: pytest.Monk
         rows_of(found)
         pages = [page for page in found.pages() if page.rows]
     assert [{row[0] for row in page.rows} for page in pages] == [{"a"}, {"b"}, {"c"}]
+
+
+def test_only_so_many_runs_are_open_at_a_time(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merged: list[int] = []
+
+    def counting(*runs: Any, key: Any) -> Any:
+        merged.append(len(runs))
+        return heapq.merge(*runs, key=key)
+
+    monkeypatch.setattr(sorting, "merge", counting)
+    monkeypatch.setattr(blocks, "BLOCK", 16)
+    monkeypatch.setattr(sorting, "BATCH", 1)
+    monkeypatch.setattr(sorting, "FAN_IN", 3)
+    rows = [(f"{n:02}", "x", "1") for n in range(40)]
+    with closing(place.open(written(rows[::-1], "csv", False))) as found:
+        assert rows_of(found) == rows
+    assert max(merged) == 3
+    assert sum(merged) > 40, "each row was in more than one of them"
 
 
 def test_two_spellings_of_one_account_are_both_named(place: Place) -> None:
