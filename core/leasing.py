@@ -100,7 +100,7 @@ What can go wrong, and what happens
                         holder out; it learns that at its next request.
     skip, rerun         Refused (busy) for the interval of a live lease. A skip of one with an
                         open run is a takeover, as who left it may only be stopped.
-    changed rows        Not the lease's: see `core/work/entitlements/apply.py`.
+    changed rows        Not the lease's: see `entitlements/apply.py`.
 """
 
 from __future__ import annotations

@@ -340,7 +340,7 @@ class GuardReport(_Record):
     Shares are fractions of `base`, the target's rows. `fingerprint` and `guards` (a digest
     of the guards' settings) say when it is worth judging again. `minimum` is what a share
     allows at least. What counts with the plan: `spent` by the interval before, and `others`
-    by other intervals in the window (see `core/work/entitlements/allowance.py`), both without
+    by other intervals in the window (see `entitlements/allowance.py`), both without
     approval.
     """
 
