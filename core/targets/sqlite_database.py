@@ -176,6 +176,11 @@ class Database:
                 f"{self.path} is locked by another program",
                 hint=f"find it with: fuser -v {self.path}",
             )
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN) and self._is_mounted_so():
+            return TargetUnreachable(
+                f"{self.path} lies on a file system that is mounted read-only",
+                hint=f"mount it for writing, see: findmnt --target {self.path.parent}",
+            )
         if code == sqlite3.SQLITE_CANTOPEN and not self._may_open():
             return AccessDenied(
                 f"{self.path} may not be opened by this user",
@@ -229,6 +234,12 @@ class Database:
             yield
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise self.error_for(error) from error
+        except UnicodeDecodeError as error:
+            # A damaged schema comes back in the text of SQLite's own error, then no text.
+            raise TargetUnusable(
+                f"{self.path} is damaged",
+                hint=f'check it: sqlite3 {self.path} "PRAGMA integrity_check"',
+            ) from error
 
     def _go_on(self) -> None:
         if self._interrupted.is_set():
@@ -269,6 +280,12 @@ class Database:
             raise TargetUnusable(
                 f"{self.path} is not a file", hint="set the target's url to an SQLite database"
             )
+
+    def _is_mounted_so(self) -> bool:
+        try:
+            return bool(os.statvfs(self.path.parent).f_flag & os.ST_RDONLY)
+        except OSError:
+            return False
 
     def _may_open(self) -> bool:
         """Whether the file may be read, and files made beside it, as a write-ahead log needs."""

@@ -393,3 +393,17 @@ def test_closing_twice_is_harmless_and_every_error_has_a_hint(bed: Bed) -> None:
     assert error.value.hint
     target.close()
     target.close()
+
+
+def test_a_schema_that_is_no_text_is_damage(bed: Bed) -> None:
+    target = bed.fenced()
+    target.close()
+    bed.other.close()
+    content = bed.path.read_bytes()
+    assert b"CREATE TABLE entitlements" in content
+    bed.path.write_bytes(
+        content.replace(b"CREATE TABLE entitlements", b"CREAT\xff\x80 ABLE entitlements")
+    )
+    with pytest.raises(TargetUnusable, match="damaged") as refused:
+        bed.target().schema()
+    assert "integrity_check" in refused.value.hint
