@@ -71,13 +71,11 @@ class GlobalOptions(NamedTuple):
         whoever types it."""
         from shlex import quote
 
-        from ..core.masking import mask_address
-
         words = [quote(name)]
         if self.config is not None:
-            words += ["-c", quote(mask_address(str(self.config)))]
+            words += ["-c", quote(_without_secret(str(self.config)))]
         if self.store is not None:
-            words += ["--store", quote(mask_address(self.store))]
+            words += ["--store", quote(_without_secret(self.store))]
         return " ".join(words)
 
     def then(self, later: GlobalOptions) -> GlobalOptions:
@@ -95,6 +93,15 @@ class GlobalOptions(NamedTuple):
         if both.quiet and both.verbose:
             raise UsageError("-q and -v exclude each other", hint="leave one of them out")
         return both
+
+
+def _without_secret(address: str) -> str:
+    """An address to be shown; what cannot hold a secret is known at once, at each start."""
+    if "@" not in address and "=" not in address:
+        return address
+    from ..core.masking import mask_address
+
+    return mask_address(address)
 
 
 def global_options(
