@@ -210,8 +210,9 @@ class FileReading:
 
     def _sorted(self) -> Iterator[None]:
         """Make the spool; comes back every now and then."""
+        draft: Draft | None = None
         try:
-            self._draft = draft = self._spools.draft(self.fingerprint)
+            draft = self._draft = self._spools.draft(self.fingerprint)
             sorter = Sorter(draft.scratch, lambda item: self._schema.sort_value(item[0] or ""))
             rows = 0
             for block in self._blocks():
@@ -226,8 +227,8 @@ class FileReading:
         except OSError as error:
             raise self._spools.refusal(error) from error
         finally:
-            if self._draft is not None:
-                self._draft.discard()
+            if draft is not None:
+                draft.discard()
 
     def _fill(self, draft: Draft, sorter: Sorter) -> Iterator[None]:
         rows: list[Row] = []
