@@ -18,6 +18,11 @@ def is_signed(event: Any) -> bool:
     return bool(event.get("actor") == OPERATOR and event.get("reason") == REASON)
 
 
+def events_of(interval: str, writes: Any) -> list[Any]:
+    """What a batch adds to the trail of an interval (its key)."""
+    return [w.value for w in writes if isinstance(w, Append) and w.prefix == interval]
+
+
 class Signatures:
     """Promise 12, as a part of `Promises`."""
 
@@ -59,8 +64,7 @@ class Signatures:
             assert not signed or is_signed(write.value), "promise 12: an event nobody signed"
             if isinstance(write, Put):
                 assert write.kind is Kind.INTERVAL, "promise 2: written without a fence"
-                trail = [w for w in writes if isinstance(w, Append) and w.prefix == write.key]
-                assert trail, "promise 12: an act that is not on the trail"
+                assert events_of(write.key, writes), "promise 12: an act that is not on the trail"
 
     def _signed(self, record: IntervalRecord, standing: Any, events: list[Any]) -> None:
         """Promise 12: what people do to an interval stands on its trail, in the same step."""

@@ -192,6 +192,29 @@ def test_a_run_whose_plan_went_with_the_store_is_fenced_out(build: Build) -> Non
     assert world.target.rows() == of("ab")
 
 
+def test_what_a_run_was_killed_before_it_could_tell_is_added_to_the_interval_s_last_closed_run(
+    build: Build,
+) -> None:
+    world = build({}, {}, of("b", "x"), missed=2)
+    world.somebody_writes(("a", "x"), "1")
+    killed = world.start(knock)
+    killed.go("range_committed")
+    killed.die()
+    world.advance(DAY)
+    failed = world.start(knock)
+    failed.go("run_opened")
+    failed.fault = "request lost"
+    failed.go("end")
+    assert [record.revoke for record in records(world)] == [0, 0, 0, 0]
+    approve(world, *waiting(world)[-1]).go("end")
+    assert [record.revoke for record in records(world)] == [0, 0, 1, 1]
+    runs = world.store.peek().scan(Kind.RUN, JOB, prefix="2026-11-30")
+    assert [(run.value["ending"], run.value["revoked"]) for run in runs] == [
+        ("abandoned", 0),
+        ("failed", 1),
+    ]
+
+
 # --- what operators do in between
 
 
