@@ -35,7 +35,9 @@ class Source(Protocol):
         ...
 
     def open(self, interval: Interval, schema: Schema) -> Reading:
-        """Begin to read. Raises `SourceUnreachable`, `SourceUnusable`, `AccessDenied`."""
+        """Begin to read. Rows have the account as the schema's key policy normalises it, and an
+        account that the source spells in several ways is bad, with its spellings named. Raises
+        `SourceUnreachable`, `SourceUnusable`, `AccessDenied`."""
         ...
 
 
