@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 SECOND = NIGHTS[2]
 RUN = ("run", "entitlements", "--interval", SECOND)
-KILLED_IN = ["Sorter.add", "Sorter.reduce", "Draft.add", "Draft.finish", "_sync_folder"]
-"""Where a spool is made: rows are taken, merged, written; it is complete; it is renamed."""
+KILLED_IN = ["Sorter.add", "Draft.finish", "_sync_folder"]
+"""Where a spool is made: rows are taken; it is complete; it is renamed."""
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""A source in any order is the truth that it is in order; what sorting leaves on disk."""
+"""A source in any order is the truth that it is in order; what sorting leaves on disk.
+
+`RECONCILE_TEST_LONG=1` searches through more examples.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconcile.core.config import SourceConfig
@@ -121,6 +124,7 @@ def exports(draw: st.DrawFn) -> tuple[Schema, list[tuple[str, str, str]]]:
     return schema(kind, policy), rows
 
 
+@settings(max_examples=2500 if os.environ.get("RECONCILE_TEST_LONG") else 100)
 @given(
     export=exports(),
     kind=st.sampled_from(["csv", "jsonl"]),
