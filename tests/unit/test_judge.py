@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,8 +15,21 @@ from hypothesis import strategies as st
 
 from reconcile.core.checksum import Checksum
 from reconcile.core.config import GuardsConfig
-from reconcile.core.records import PlanRecord
-from reconcile.core.work.entitlements.judge import Totals, judge, judge_counts
+from reconcile.core.model import Ending, Kind, Put, Record, RunId, Trigger
+from reconcile.core.records import (
+    GuardReport,
+    IntervalRecord,
+    PlanRecord,
+    RunRecord,
+    given_up,
+    run_key,
+)
+from reconcile.core.rows import Change
+from reconcile.core.work.entitlements.allowance import WINDOW, spent_by_others
+from reconcile.core.work.entitlements.compare import pack
+from reconcile.core.work.entitlements.judge import Totals, Trip, explain, judge, judge_counts
+from reconcile.core.work.entitlements.tally import most_common
+from reconcile.stores.memory import MemoryServer
 
 
 def plan(rows: int = 100, **facts: object) -> PlanRecord:
@@ -78,3 +96,153 @@ def test_no_other_figure_lets_revokes_past_the_limit(
     assert (tripped is not None and tripped.guard == "max_revoke") == too_many
     if too_many:
         assert judge_counts(guards, Totals(revoke, update, base)) is not None
+
+
+def test_what_was_spent_and_what_others_revoked_count_with_a_plan_that_revokes() -> None:
+    guards = GuardsConfig()
+    assert judge_counts(guards, Totals(50, 0, 1000, spent_revoke=30, others=20)) is None
+    assert judge_counts(guards, Totals(51, 0, 1000, spent_revoke=30, others=20)) is not None
+    assert judge_counts(guards, Totals(0, 5, 1000, spent_revoke=900, others=900)) is None
+    assert judge_counts(guards, Totals(0, 300, 1000, others=900, spent_update=200)) is None
+    assert judge_counts(guards, Totals(0, 301, 1000, spent_update=200)) is not None
+
+
+def test_an_empty_source_trips_although_an_account_of_it_is_set_apart() -> None:
+    assert guard_of(plan(rows=0, quarantined=1), Totals(5, 0, 8)) == "empty_source"
+    assert guard_of(plan(rows=0, quarantined=8), Totals(0, 0, 8)) is None
+
+
+COUNT = st.integers(0, 2000)
+
+
+@given(
+    totals=st.builds(Totals, COUNT, COUNT, COUNT, COUNT, COUNT, COUNT),
+    one=st.tuples(COUNT, COUNT, COUNT, COUNT, st.text()),
+    other=st.tuples(COUNT, COUNT, COUNT, COUNT, st.text()),
+)
+def test_what_is_decided_follows_from_what_is_counted_and_from_no_other_row(
+    totals: Totals, one: Any, other: Any
+) -> None:
+    def decided(grant: int, accounts: int, quarantined: int, rows: int, name: str) -> str | None:
+        facts = {"grant": grant, "accounts": accounts, "quarantined": quarantined}
+        found = plan(rows=rows + 1, losing=grant, differing=accounts, **facts)
+        return guard_of(replace(found, fingerprint=name, id=name), totals)
+
+    assert decided(*one) == decided(*other)
+
+
+# --- what counts from other intervals
+
+NOW = datetime(2026, 11, 30, 2, 31, tzinfo=UTC)
+
+
+class Clock:
+    now = staticmethod(lambda: NOW)
+    boot = staticmethod(lambda: 0.0)
+
+
+def revoked_by_others(*runs: tuple[str, int, timedelta], tag: str | None = None) -> int:
+    """How much runs of some intervals revoked that long ago, as the night of now sees it."""
+    store = MemoryServer(Clock(), "s").connect()  # type: ignore[arg-type]
+    for number, (interval, count, ago) in enumerate(runs, 1):
+        run = RunRecord(
+            number,
+            RunId(f"r{number}"),
+            Trigger.SCHEDULE,
+            number,
+            {},
+            NOW - ago,
+            ending=Ending.COMPLETED,
+        ).having_revoked(count, NOW - ago)
+        key = run_key(interval, number)
+        put = Put(Kind.RUN, "j", key, run.to_json(), tag=run.tag if tag is None else tag)
+        store.note([put])
+    return spent_by_others(store, None, "j", "2026-11-30T02:30:00Z", NOW)  # type: ignore[arg-type]
+
+
+def test_revokes_of_other_intervals_count_for_a_day_and_those_of_its_own_are_not_others() -> None:
+    hour = timedelta(hours=1)
+    night, old = "2026-11-29T02:30:00Z", "2026-03-01T02:30:00Z"
+    assert revoked_by_others((night, 3, hour), (old, 4, 2 * hour)) == 7
+    assert revoked_by_others(("2026-11-30T02:30:00Z", 3, hour)) == 0
+    assert revoked_by_others((night, 3, WINDOW - hour), (old, 4, WINDOW)) == 3
+    assert revoked_by_others((night, 3, hour), tag="open") == 3
+
+
+@pytest.mark.parametrize("late", [timedelta(0), timedelta(minutes=39), timedelta(minutes=99)])
+def test_last_night_does_not_count_tonight_however_long_it_took_or_what_the_time_of_year(
+    late: timedelta,
+) -> None:
+    assert revoked_by_others(("2026-11-29T02:30:00Z", 3, timedelta(hours=24) - late)) == 0
+
+
+def test_what_a_clock_ahead_of_now_has_dated_counts_for_nothing() -> None:
+    assert revoked_by_others(("2026-11-29T02:30:00Z", 3, -timedelta(minutes=1))) == 0
+
+
+def test_a_rerun_that_is_given_up_leaves_what_it_applied_on_the_account() -> None:
+    first = IntervalRecord(id="i", scheduled_at=NOW, revoke=5, spent_revoke=5)
+    again = IntervalRecord(
+        id="i", scheduled_at=NOW, rerun=1, spent_revoke=9, spent_update=2, earlier=first.to_json()
+    )
+    left = given_up(again, "attempts")
+    assert (left.rerun, left.spent_revoke, left.spent_update) == (0, 9, 2)
+
+
+# --- what is said of a trip
+
+
+class Drifted:
+    """The planned changes of so many ranges, made when they are asked for."""
+
+    def __init__(self, ranges: int, accounts: int) -> None:
+        self.ranges, self.accounts = ranges, accounts
+
+    def scan(self, kind: Kind, job: str, **bounds: Any) -> list[Record]:
+        after = int(bounds["after"].rpartition("/")[2] or 0)
+        last = min(self.ranges, after + bounds["limit"])
+        return [self._range(number) for number in range(after + 1, last + 1)]
+
+    def _range(self, number: int) -> Record:
+        names = [f"acct-{number:06d}-{n:06d}" for n in range(self.accounts)]
+        changes = [Change((name, f"only-{name}"), None) for name in names]
+        changes += [Change((name, "seats"), None) for name in names[::2]]
+        blob = pack(changes)
+        return Record(Kind.CHANGES, "j", f"p/{number:08d}", {"losing": names}, 1, NOW, blob=blob)
+
+
+def explained(ranges: int) -> tuple[GuardReport, int]:
+    """What is said of that much drift, and the most memory that it took."""
+    records: Any = Drifted(ranges, 50)
+    found = plan(revoke=75 * ranges, losing=50 * ranges, ranges=ranges)
+    tracemalloc.start()
+    report = explain(
+        Trip("max_revoke", 0.1), found, Totals(1, 0, 1), records, "j",
+        source="s", last_rows=None, guards=GuardsConfig(),
+    )  # fmt: skip
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return report, most
+
+
+def test_a_trip_is_explained_in_the_same_memory_whatever_the_drift() -> None:
+    explained(2)
+    _, little = explained(12)
+    report, much = explained(90)
+    assert much < 1.3 * little
+    assert report.losing_names == [f"acct-000001-{n:06d}" for n in range(5)]
+    assert report.revokes_elsewhere == 0
+    assert report.most_revoked[0] == ["seats", 90 * 25]
+
+
+@given(st.lists(st.sampled_from("abcdefghij"), max_size=60), st.integers(1, 4))
+def test_a_name_that_is_more_than_its_share_is_found_with_its_exact_count(
+    names: list[str], counters: int
+) -> None:
+    def again() -> Iterator[str]:
+        return iter(names)
+
+    right = Counter(names)
+    found = dict(most_common(again, 10, counters))
+    assert all(right[name] == count for name, count in found.items())
+    assert {n for n, count in right.items() if count > len(names) / (counters + 1)} <= set(found)
