@@ -57,7 +57,7 @@ TEMPLATE = """\
 #
 # [jobs.entitlements]
 # schedule = "30 2 * * *"         # five cron fields, in UTC; cron itself only knocks
-# source = "exports/{date}.csv"   # sorted by account; a name without {date} tells of now
+# source = "exports/{date}.csv"   # or .jsonl; a name without {date} tells of now
 # target = "app.db"               # a SQLite file with a table named as the job
 # max_attempts = 5                # runs without progress until an interval has failed
 #
@@ -75,7 +75,7 @@ url = "reconcile.db"             # leases, checkpoints and records; made at firs
 [jobs.entitlements]
 schedule = "0 0 * * *"           # five cron fields, in UTC; cron itself only knocks
 start = {start}               # the first night, which is due at once
-source = "{source}"            # what accounts should have, sorted by account
+source = "{source}"            # what accounts should have
 target = "{target}"                # what they have: the table named as the job
 range_size = 500                 # accounts that are compared and committed as one
 
