@@ -12,6 +12,7 @@ from support.cli import Cli
 from support.fakes import Counting, FakeClock, FakeHost, holder
 from support.small import write_source, write_target
 
+from reconcile.cli.render.watch import _Watcher
 from reconcile.core.config import sqlite_url
 from reconcile.core.model import LeaseKey, RunId
 from reconcile.core.ports import Store
@@ -204,6 +205,31 @@ def test_the_time_it_waits_is_part_of_the_time_it_was_given(
     argv = ("run", "entitlements", "--wait", "60s", "--max-runtime", "5s")
     assert waiter(*argv).code == 75
     assert clock.waited == 5
+
+
+def test_what_is_left_of_that_time_bounds_the_work(
+    waiter: Cli, store: Store, clock: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Freed after 15 of 20 seconds, and each step of a run takes two."""
+    waiter.configure(CONFIG.replace("target =", "range_size = 4\ntarget ="))
+    other = Other(store)
+    begun = clock.boot()
+
+    def then() -> None:
+        if clock.waited >= 15:
+            clock.then = lambda: None
+            other.let_go()
+
+    def reached(watcher: _Watcher, step: str) -> None:
+        del watcher, step
+        clock.advance(2 if clock.waited >= 15 else 0)
+
+    monkeypatch.setattr(_Watcher, "reached", reached)
+    clock.then = then
+    argv = ("run", "entitlements", "--wait", "1m", "--max-runtime", "20s")
+    assert waiter(*argv).code == 124
+    # Its first range is always finished; had it 20 seconds anew, it would have gone on longer.
+    assert clock.boot() - begun < 15 + 20
 
 
 def test_a_holder_that_died_is_not_waited_for(
