@@ -62,6 +62,7 @@ class CsvRecords:
     ) -> None:
         """Raises `SourceUnusable` where the columns lack one of the schema."""
         self._delimiter = config.delimiter
+        self._columns = list(columns)
         self._width = len(columns)
         self._has_header = config.fields is None
         names = [column.name for column in schema.columns]
@@ -88,6 +89,12 @@ class CsvRecords:
             found, skipped = found[1:], 1
         if found and set(map(len, found)) != {self._width}:
             raise self._ragged(block, found, skipped)
+        if self._has_header and self._columns[0] in block.text and self._columns in found:
+            raise block.unusable(
+                self.line_of(block, found.index(self._columns) + skipped),
+                "the header stands here once more",
+                hint="it looks like two files one after the other: export one",
+            )
         return list(map(self._pick, found)), skipped
 
     def line_of(self, block: Block, index: int) -> int:

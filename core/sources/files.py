@@ -14,6 +14,7 @@ import io
 import os
 import stat
 import zlib
+from errno import ENXIO
 from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import AccessDenied, SourceUnreachable, SourceUnusable
@@ -40,10 +41,7 @@ class SourceFile:
         try:
             self._stat = os.fstat(self._fd)
             if not stat.S_ISREG(self._stat.st_mode):
-                raise SourceUnusable(
-                    f"{path} is {_kind(self._stat.st_mode)}, not a file",
-                    hint="set the source's path to a regular file",
-                )
+                raise _no_file(path, _kind(self._stat.st_mode))
             self.gzip = os.pread(self._fd, 2, 0) == _GZIP
             if path.endswith(".gz") and not self.gzip:
                 raise SourceUnusable(
@@ -163,7 +161,15 @@ def _refuse_open(path: str, error: OSError | ValueError) -> NoReturn:
         raise AccessDenied(
             f"{path} may not be read by this user", hint=f"let this user read it: ls -l {path}"
         ) from error
+    if isinstance(error, OSError) and error.errno == ENXIO:
+        raise _no_file(path, "a socket, or a device that is not there") from error
     raise _unreadable(path, error) from error
+
+
+def _no_file(path: str, what: str) -> SourceUnusable:
+    return SourceUnusable(
+        f"{path} is {what}, not a file", hint="set the source's path to a regular file"
+    )
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> SourceUnreachable:
@@ -178,4 +184,4 @@ def _kind(mode: int) -> str:
         return "a folder"
     if stat.S_ISFIFO(mode):
         return "a pipe"
-    return "a socket" if stat.S_ISSOCK(mode) else "a device"
+    return "a device"

@@ -103,7 +103,7 @@ def test_the_end_is_a_documented_one(
     assert b"\x1b" not in ended.stderr
 
 
-@pytest.mark.parametrize("locale", ["C", "POSIX", "nonsense"])
+@pytest.mark.parametrize("locale", ["C", "nonsense"])
 def test_a_locale_without_letters_costs_letters_only(done: Scene, locale: str) -> None:
     ended = called(done, "reconcile status", LC_ALL=locale, PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
     assert ended.returncode == 0, ended.stderr
@@ -111,9 +111,10 @@ def test_a_locale_without_letters_costs_letters_only(done: Scene, locale: str) -
     assert ended.stdout.splitlines()[1].endswith(b"\t+")
 
 
-@pytest.mark.parametrize(
-    "name", ["a b", "new\nline", "by\udcfftes", "esc\x1b[31m", "p%20?#", "'\"$x"]
-)
+ODD_NAMES = ["a b'\"$x %20?#", "new\nline\x1b[31m by\udcfftes"]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_folder_may_have_any_name(tmp_path: Path, name: str, done: Scene) -> None:
     scene = done.copy(tmp_path / name)
     scene.store.unlink()

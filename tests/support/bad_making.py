@@ -35,6 +35,30 @@ def null_in(content: str) -> Callable[[Night], None]:
     return make
 
 
+def json_lines(content: str) -> Callable[[Night], None]:
+    """The job reads JSON Lines, and the file of the night is that."""
+
+    def make(night: Night) -> None:
+        night.configure("{date}.csv", "{date}.jsonl")
+        night.source.with_suffix(".jsonl").write_text(content)
+
+    return make
+
+
+def manifest(content: str | None) -> Callable[[Night], None]:
+    """The job's source has a manifest, which is that; None: which is not there."""
+
+    def make(night: Night) -> None:
+        night.configure(
+            '"exports/{date}.csv"',
+            '{ path = "exports/{date}.csv", manifest = "exports/{date}.json" }',
+        )
+        if content is not None:
+            night.source.with_suffix(".json").write_text(content)
+
+    return make
+
+
 def typed(column: str, content: str) -> Callable[[Night], None]:
     """A column of the target has another type, and the file of the night is that."""
 
