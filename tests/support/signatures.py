@@ -77,7 +77,12 @@ class Signatures:
             assert set(alone) & {"target_rewound", "clock_stepped"}, "promise 12: nobody signed"
         if record.reason in ("operator", "cancelled") and (was is None or was.reason is None):
             assert "skipped" in by_hand, "promise 12: nobody signed the skip"
-        if record.approval and (was is None or was.approval != record.approval):
+        stands_again = was is not None and was.earlier is not None and record.rerun < was.rerun
+        if (
+            record.approval
+            and not stands_again
+            and (was is None or was.approval != record.approval)
+        ):
             assert "approved" in by_hand, "promise 12: nobody signed the approval"
         if by_hand:
             assert record.repair_owner == OPERATOR, "promise 12: not who took it over"
