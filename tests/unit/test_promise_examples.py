@@ -4,8 +4,10 @@ where to look (`tests/stateful/test_promises.py`)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from support.fakes import FakeClock
 from support.memory_target import MemoryTargetSide
 from support.settling import (
     approve,
@@ -21,10 +23,11 @@ from support.sides import JOB, MemoryStoreSide, Table
 from support.signatures import OPERATOR, is_signed
 from support.world import DAY, World
 
-from reconcile.core.errors import FencedOut, LeaseBusy
-from reconcile.core.model import Kind, LeaseKey, Outcome, State
+from reconcile.core.errors import FencedOut, LeaseBusy, StoreUnreachable
+from reconcile.core.model import ABSENT, Kind, LeaseKey, Outcome, Put, State
 from reconcile.core.operations.application import RunRequest
 from reconcile.core.operations.trigger import run
+from reconcile.stores.sqlite import SqliteStore
 
 Build = Callable[..., World]
 
@@ -359,3 +362,39 @@ def test_a_forced_stop_by_an_operator_who_finds_the_store_locked_is_signed_all_t
     assert holder.main.result.outcome is Outcome.FENCED_OUT
     work_off(world)
     assert world.target.rows() == of("ab")
+
+
+def test_a_rerun_that_came_too_late_leaves_the_completion_as_it_was_approved(
+    build: Build,
+) -> None:
+    world = build(of("a", "x"), {}, of("b", "x"), missed=1)
+    knocked(world)
+    approve(world, *waiting(world)[0]).go("end")
+    before = records(world)[1]
+    assert before.approval is not None
+    world.somebody_writes(("c", "x"), "1")
+    operator(world, "rerun", "2026-11-29").go("end")
+    world.advance(DAY)
+    knocked(world)
+    approve(world, *waiting(world)[0]).go("end")
+    after = records(world)[1]
+    assert (after.state, after.rerun, after.reruns) == (State.COMPLETED, 0, 1)
+    assert (after.checksum, after.approval) == (before.checksum, before.approval)
+    assert world.target.rows() == of("b", "x")
+
+
+def test_an_act_by_hand_that_was_decided_in_a_store_that_is_lost_is_not_done_in_the_next(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    path = tmp_path / "state.db"
+    old = SqliteStore(path, clock=clock, boot_id="b", new_id=lambda: "one")
+    note = [Put(Kind.INTERVAL, JOB, "2026-11-28T02:30:00Z", {"n": 1}, expect=ABSENT)]
+    for name in ("state.db", "state.db-wal", "state.db-shm"):
+        (tmp_path / name).unlink()
+    new = SqliteStore(path, clock=clock, boot_id="b", new_id=lambda: "two")
+    with pytest.raises(StoreUnreachable):
+        old.note(note)
+    assert new.scan(Kind.INTERVAL, JOB) == []
+    for store in (old, new):
+        store.close()
