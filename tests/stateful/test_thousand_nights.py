@@ -37,6 +37,7 @@ LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
 NIGHTS = int(os.environ.get("RECONCILE_TEST_NIGHTS") or (1000 if LONG else 120))
 NAMES = ["api", "exports", "seats", "sso", "support"]
 LEVELS = ["", "10", "25", "50"]
+ACCOUNTS = 120
 Key = tuple[str, str]
 
 
@@ -74,8 +75,8 @@ class Life:
                 del truth[key]
             else:
                 truth[key] = rng.choice(LEVELS)
-        for _ in range(max(1, int(len(truth) * share * 0.6))):
-            truth[f"acct-{rng.randrange(70):03d}", rng.choice(NAMES)] = rng.choice(LEVELS)
+        for _ in range(max(1, int(len(self.truth) * share * 0.65))):
+            truth[f"acct-{rng.randrange(ACCOUNTS):03d}", rng.choice(NAMES)] = rng.choice(LEVELS)
         self.truth = truth
 
     def night_comes(self) -> str:
@@ -97,7 +98,7 @@ class Life:
 
     def somebody(self) -> tuple[Key, str | None]:
         """A row that somebody else writes."""
-        account = f"acct-{self.rng.randrange(70):03d}"
+        account = f"acct-{self.rng.randrange(ACCOUNTS):03d}"
         return (account, self.rng.choice(NAMES)), self.rng.choice([None, *LEVELS])
 
     def point(self) -> Point | None:
@@ -245,7 +246,9 @@ def test_each_night_the_target_is_as_the_model_and_the_log_is_its_differences(
     rng = random.Random(1001)
     clock = FakeClock(START + timedelta(minutes=1))
     target = Written()
-    nights = Nights(SqliteStoreSide(clock), target, clock, GuardsConfig(), range_size=12)
+    nights = Nights(
+        SqliteStoreSide(clock), target, clock, GuardsConfig(max_revoke_min=3), range_size=12
+    )
     life = Life(rng, nights, target, first_truth(rng))
     nights.truth = life.answers.__getitem__
     number = 0
