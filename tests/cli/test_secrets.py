@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.cli import Cli, Shown
 from support.small import write_source, write_target
@@ -178,6 +178,7 @@ def test_what_is_masked_and_what_is_not(text: str, masked: str) -> None:
     assert mask(masked) == masked
 
 
+@settings(max_examples=40)
 @given(
     password=st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(
         lambda text: text.strip() and "*" not in text
