@@ -158,8 +158,8 @@ def test_on_a_real_terminal_there_is_a_bar_and_then_the_outcome(demo: Path) -> N
 @pytest.mark.parametrize(
     ("step", "answer", "end"),
     [
-        ("run_opened", "planning range 1", "interrupted: planned 1 range, nothing applied"),
-        ("judged", "range 1", "interrupted after range "),
+        ("run_opened", "planning range 1", "interrupted\x1b[0m: planned 1 range, nothing"),
+        ("judged", "range 1", "interrupted\x1b[0m after range "),
     ],
 )
 def test_a_ctrl_c_on_a_real_terminal_is_answered_before_the_run_ends(
