@@ -17,7 +17,7 @@ from pathlib import Path
 import filelock
 import pytest
 import sqlite_utils  # noqa: F401 - so that no fork has to import it
-from support.bad_inputs import Night, Ticking, completed_night, copied
+from support.bad_inputs import AFTER, Night, Ticking, completed_night, copied
 from support.cli import Cli
 from support.killing import killed_before
 from support.scene import NIGHTS, Scene, Table, night
@@ -80,6 +80,28 @@ def test_a_store_whose_making_was_killed_at_any_step_is_made_by_the_next(
         night = fresh()
         number += every
     assert number > 40, "it was killed while it made a store"
+
+
+def test_a_spool_whose_making_was_killed_at_any_step_is_gone_after_the_next_run(
+    fresh: Callable[[], Night],
+) -> None:
+    """A source that is not in order is sorted into a folder beside the store. A knock with
+    nothing due does not look there; whoever works next does."""
+    kills = 0
+    for number in range(60, 1000, 3 if LONG else 29):
+        night = fresh()
+        head, *rows = AFTER.splitlines(keepends=True)
+        night.source.write_text("".join([head, *reversed(rows)]))
+        if not killed_before(number, night.folder, lambda: night.cli("run", "entitlements")):  # noqa: B023 - at once
+            break
+        kills += 1
+        later(night.cli)
+        after = night.cli("run", "entitlements")
+        assert after.code == 0, f"killed before step {number}: {after}"
+        if "nothing due" in after.words:
+            assert night.cli("rerun", "entitlements", "latest", "-m", "why").code == 0
+        assert names(night.folder) == OURS, f"killed before step {number}"
+    assert kills > 3
 
 
 @pytest.mark.parametrize("left", ["", "1\n", "999999\n", "reconcile is here"])
