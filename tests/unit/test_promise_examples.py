@@ -218,6 +218,26 @@ def test_what_a_run_was_killed_before_it_could_tell_is_added_to_the_interval_s_l
     ]
 
 
+def test_a_range_that_a_killed_run_compared_again_is_told_by_the_next_and_is_not_its_own(
+    build: Build,
+) -> None:
+    world = build(of("ab", "x"))
+    world.somebody_writes(("a", "x"), "1")
+    killed = world.start(knock)
+    killed.go("judged")
+    killed.die()
+    world.somebody_writes(("a", "x"), None)
+    world.advance(7200)
+    killed = world.start(knock)
+    killed.go("range_committed", 2)
+    killed.die()
+    assert knocked(world).outcome is Outcome.COMPLETED
+    (record,) = records(world)
+    assert record.grant == 2
+    runs = [run.value for run in world.store.peek().scan(Kind.RUN, JOB)]
+    assert [run.get("first_range") for run in runs] == [None, 2, None]
+
+
 # --- what operators do in between
 
 

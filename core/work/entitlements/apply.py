@@ -134,7 +134,10 @@ class Applier:
             self._beyond += losses
             self._count(untold, losses)
             self._marker = number
-            yield self._step(old, self.plan.ranges)
+            # Which range it was only the target knows; this run has not committed it.
+            step = self._step(old, self.plan.ranges)
+            show = {name: value for name, value in step.show.items() if name != "committed"}
+            yield replace(step, writes=(), show=show)
 
     def _next_again(self) -> int:
         return next_again({"marker": self._marker}, self.plan)
