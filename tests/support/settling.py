@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -20,10 +20,33 @@ from reconcile.core.operations.interventions import rerun, skip, stop
 from reconcile.core.operations.trigger import run
 from reconcile.core.records import IntervalRecord
 
+from .memory_target import MemoryTargetSide
 from .processes import Process
-from .sides import JOB
+from .sides import JOB, MemoryStoreSide, Table
 from .signatures import OPERATOR, REASON
-from .world import START, World
+from .world import DAY, START, World
+
+Build = Callable[..., World]
+
+
+def worlds() -> Iterator[Build]:
+    """For a fixture: makes the world of a test, with one account a range."""
+    made: list[World] = []
+
+    def one(*nights: Table, missed: int = 0) -> World:
+        world = World(MemoryStoreSide, MemoryTargetSide, 1, [dict(night) for night in nights])
+        world.advance(missed * DAY)
+        made.append(world)
+        return world
+
+    yield one
+    for world in made:
+        world.close()
+
+
+def of(accounts: str, names: str = "xy", level: str = "1") -> Table:
+    """Each account with each of the entitlements."""
+    return {(account, name): level for account in accounts for name in names}
 
 
 def knock(app: Application) -> RunReport:
