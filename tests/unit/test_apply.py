@@ -19,6 +19,7 @@ from reconcile.core.model import Fence, Interval, Kind, LeaseKey, Record, RunId
 from reconcile.core.ports import Step
 from reconcile.core.records import IntervalRecord, PlanRecord, RangeRecord, range_key
 from reconcile.core.rows import Action, Column, ColumnKind, KeySpan, Page, RangeChanges, Row, Schema
+from reconcile.core.work.entitlements import standing
 from reconcile.core.work.entitlements.apply import CONFLICT, ROUNDS, TRIES, Applier, GuardTripped
 from reconcile.core.work.entitlements.compare import compare, pack
 from reconcile.core.work.entitlements.judge import Totals
@@ -122,8 +123,11 @@ class Order:
     def get(self, kind: Kind, job: str, key: str) -> Record | None:
         return self.found.get((kind, key))
 
-    def scan(self, kind: Kind, job: str, *, after: str = "", **_: Any) -> list[Record]:
-        return [self.found[k] for k in sorted(self.found) if k[0] is kind and k[1] > after]
+    def scan(
+        self, kind: Kind, job: str, *, after: str = "", limit: int = 1000, **_: Any
+    ) -> list[Record]:
+        found = [self.found[k] for k in sorted(self.found) if k[0] is kind and k[1] > after]
+        return found[:limit]
 
     def trusted_until(self) -> float:
         return 0.0
@@ -315,6 +319,15 @@ def test_a_range_in_which_new_accounts_keep_changing_is_given_up_after_some_roun
         desk.apply()
     assert desk.table.reads <= ROUNDS
     assert desk.order.progress > ROUNDS, "each round is progress, or refused by the lease"
+
+
+def test_all_ranges_that_differ_are_applied_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(standing, "PAGE", 2)
+    desk = Desk(rows("10"), rows("0"), size=1)
+    assert len(desk.apply()) == len(ACCOUNTS)
+    assert desk.table.rows == rows("10")
 
 
 # --- the guards look again

@@ -25,6 +25,7 @@ from reconcile.core.records import (
     run_key,
 )
 from reconcile.core.rows import Change
+from reconcile.core.work.entitlements import allowance
 from reconcile.core.work.entitlements.allowance import WINDOW, spent_by_others
 from reconcile.core.work.entitlements.compare import pack
 from reconcile.core.work.entitlements.judge import Totals, Trip, explain, judge, judge_counts
@@ -107,9 +108,15 @@ def test_what_was_spent_and_what_others_revoked_count_with_a_plan_that_revokes()
     assert judge_counts(guards, Totals(0, 301, 1000, spent_update=200)) is not None
 
 
-def test_an_empty_source_trips_although_an_account_of_it_is_set_apart() -> None:
+def test_no_guard_is_passed_over_because_an_account_is_set_apart() -> None:
     assert guard_of(plan(rows=0, quarantined=1), Totals(5, 0, 8)) == "empty_source"
     assert guard_of(plan(rows=0, quarantined=8), Totals(0, 0, 8)) is None
+    guards = GuardsConfig(min_rows=101, must_contain=("acct-1",))
+    assert guard_of(plan(100, quarantined=1), Totals(0, 0, 100), guards) == "min_rows"
+    lacking = plan(101, quarantined=1, missing=["acct-1"])
+    assert guard_of(lacking, Totals(0, 0, 100), guards) == "must_contain"
+    assert guard_of(plan(quarantined=1), Totals(11, 0, 100)) == "max_revoke"
+    assert guard_of(plan(quarantined=1), Totals(0, 51, 100)) == "max_update"
 
 
 COUNT = st.integers(0, 2000)
@@ -169,6 +176,16 @@ def test_revokes_of_other_intervals_count_for_a_day_and_those_of_its_own_are_not
     assert revoked_by_others((night, 3, hour), tag="open") == 3
 
 
+def test_a_job_that_runs_each_hour_has_one_allowance_for_the_day_and_no_shorter_time() -> None:
+    assert revoked_by_others(("2026-11-29T05:00:00Z", 3, timedelta(hours=21))) == 3
+
+
+def test_each_run_of_the_day_counts_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allowance, "PAGE", 2)
+    runs = [(f"2026-11-29T0{hour}:00:00Z", 1, timedelta(hours=1)) for hour in range(5)]
+    assert revoked_by_others(*runs) == 5
+
+
 @pytest.mark.parametrize("late", [timedelta(0), timedelta(minutes=39), timedelta(minutes=99)])
 def test_last_night_does_not_count_tonight_however_long_it_took_or_what_the_time_of_year(
     late: timedelta,
@@ -190,6 +207,18 @@ def test_a_rerun_that_is_given_up_leaves_what_it_applied_on_the_account() -> Non
 
 
 # --- what is said of a trip
+
+
+@pytest.mark.parametrize(("guard", "told"), [("max_revoke", (3, 5)), ("max_update", (4, 0))])
+def test_what_counted_for_a_guard_is_told_of_it_and_nothing_else(
+    guard: str, told: tuple[int, int]
+) -> None:
+    totals = Totals(1, 1, 1, spent_revoke=3, spent_update=4, others=5)
+    report = explain(
+        Trip(guard, 0.1), plan(), totals, MemoryServer(Clock(), "s").connect(), "j",  # type: ignore[arg-type]
+        source="s", last_rows=None, guards=GuardsConfig(),
+    )  # fmt: skip
+    assert (report.spent, report.others) == told
 
 
 class Drifted:

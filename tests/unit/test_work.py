@@ -12,6 +12,7 @@ from reconcile.core.config import GuardsConfig
 from reconcile.core.model import ABSENT, Interval, Json, Kind, Put, Record
 from reconcile.core.records import IntervalRecord
 from reconcile.core.rows import Column, ColumnKind, KeySpan, Page, Schema
+from reconcile.core.work.entitlements.judge import digest
 from reconcile.core.work.entitlements.work import EntitlementsWork
 
 if TYPE_CHECKING:
@@ -129,3 +130,12 @@ def test_a_plan_resumed_after_range_three_reads_the_source_from_there() -> None:
     assert again.served == len(ROWS) - 12
     assert order.record.ranges_total == 5
     assert order.record.accounts == len(ROWS)
+
+
+def test_what_waits_is_looked_at_again_when_the_source_or_a_guard_is_another() -> None:
+    ours = work(Reading())
+    waiting: Any = {"guards": digest(GuardsConfig()), "fingerprint": "f"}
+    assert ours.still_waits(NIGHT, waiting)
+    assert not ours.still_waits(NIGHT, waiting | {"fingerprint": "g"})
+    for other in (GuardsConfig(max_revoke=0.2), GuardsConfig(min_rows=1)):
+        assert not ours.still_waits(NIGHT, waiting | {"guards": digest(other)})
