@@ -260,8 +260,8 @@ class Journal:
     def overtaken(self, error: OldOverNew) -> IntervalReport:
         """Older than what the target has completed: it would undo newer truth."""
         now = self._keeper.now()
-        failure: JsonObject = {"text": str(error), "exit": error.name, "at": to_text(now)}
-        record = given_up(replace(self.record, waiting=None, failure=failure), "overtaken")
+        failed = replace(self.record, waiting=None, failure=_failure(error, now))
+        record = given_up(failed, "overtaken")
         event = self._event("failed", reason="overtaken", text=str(error))
         self._close(record, Ending.FAILED, now, str(error), [event])
         return replace(self.report(Outcome.FAILED), error=error)
@@ -279,20 +279,14 @@ class Journal:
             return replace(self.report(outcome), error=error)
         self._keeper.progressed()
         now = self._keeper.now()
-        known = (self._task.record.failure or {}).get("text") == str(error)
+        earlier = self._task.record.failure or {}
         # Checkpoints that are thrown away were no progress.
-        before = self._task.record if forget_cursor else self.record
-        attempts = before.attempts + (not isinstance(error, NO_ATTEMPT))
-        record = replace(
-            self.record,
-            attempts=attempts,
-            failure={
-                "text": str(error),
-                "exit": error.name,
-                "at": to_text(now),
-                "outcome": outcome,
-            },
-        )
+        before = (self._task.record if forget_cursor else self.record).attempts
+        if earlier.get("outcome") == Outcome.INCOMPLETE != outcome:
+            before = 0  # those never add up to giving it up
+        attempts = before + (not isinstance(error, NO_ATTEMPT))
+        failure = {**_failure(error, now), "outcome": outcome}
+        record = replace(self.record, attempts=attempts, failure=failure)
         if forget_cursor:
             record = replace(record, cursor=None)
         events = [self._ended(ending, str(error))]
@@ -300,6 +294,7 @@ class Journal:
             record = given_up(record, "attempts")
             events.append(self._event("failed", reason="attempts", text=str(error)))
         self._close(record, ending, now, str(error), events)
+        known = earlier.get("text") == str(error)
         return replace(self.report(outcome), error=error, attempt=attempts, known_before=known)
 
     def _close(
@@ -393,6 +388,10 @@ def _holder_json(runtime: Runtime) -> JsonObject:
     """All of it, so that the process can be told from any other if it has to be ended."""
     holder = runtime.host.holder()
     return {name: getattr(holder, name) for name in Holder.__slots__}
+
+
+def _failure(error: ReconcileError, at: datetime) -> JsonObject:
+    return {"text": str(error), "exit": error.name, "at": to_text(at)}
 
 
 def _text(value: JsonObject | None, name: str) -> str | None:

@@ -96,14 +96,14 @@ def because(error: ReconcileError | None) -> str:
 
 def attempt(report: IntervalReport) -> str:
     """How often it was tried, and when it is tried again; empty where nothing is known."""
-    parts = []
-    if report.attempt:
-        parts.append(f"attempt {report.attempt} of {report.max_attempts}")
+    parts = _counted(report)
     if _was_the_last(report):
         parts.append("no trigger tries it again")
     elif report.retry_at is not None:
         begin = "next" if parts else "next attempt"
         parts.append(f"{begin} not before {words.moment(report.retry_at, report.at)}")
+        if _is_never_given_up(report):
+            parts.append("never given up")
     return ", ".join(parts)
 
 
@@ -113,8 +113,20 @@ def one_line(text: str) -> str:
     return joined.replace(":; ", ": ")
 
 
+def _counted(report: IntervalReport) -> list[str]:
+    if not report.attempt:
+        return []
+    of = "" if _is_never_given_up(report) else f" of {report.max_attempts}"
+    return [f"attempt {report.attempt}{of}"]
+
+
+def _is_never_given_up(report: IntervalReport) -> bool:
+    """What is only short of quarantined accounts is tried ever more rarely, but for ever."""
+    return report.outcome is Outcome.INCOMPLETE
+
+
 def _was_the_last(report: IntervalReport) -> bool:
-    return 0 < report.max_attempts <= report.attempt
+    return not _is_never_given_up(report) and 0 < report.max_attempts <= report.attempt
 
 
 def _hint(error: ReconcileError | None) -> tuple[str, ...]:
@@ -159,9 +171,10 @@ def _waits(report: IntervalReport, style: Style) -> Fault:
     until = words.moment(report.retry_at, report.at)
     at = words.moment(report.failed_at, report.at)
     text = f" until {until} to try again; {word} at {at}{because(report.error)}"
-    remarks = (f"attempt {report.attempt} of {report.max_attempts}",) if report.attempt else ()
+    again = "it is tried ever more rarely, and never given up"
+    rare = [again] if _is_never_given_up(report) else []
     do = _resume("Try again now", report, style)
-    return Fault("waiting", text, remarks, do, _look(report, style))
+    return Fault("waiting", text, (*_counted(report), *rare), do, _look(report, style))
 
 
 def _ended(report: IntervalReport, style: Style) -> Fault:

@@ -14,7 +14,7 @@ from .. import planning
 from ..checksum import Checksum
 from ..config import sqlite_path
 from ..errors import UsageError
-from ..model import Kind, LeaseKey, State, instant_key
+from ..model import Kind, LeaseKey, Outcome, State, instant_key
 from ..records import GuardReport, IntervalRecord, RangeRecord, RunRecord, event_value
 from ..status import EventView, IntervalStatus, IntervalView, JobStatus, Problem, StatusReport
 from .history import completed, newest, times
@@ -274,15 +274,31 @@ def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
         where = f"range {record.ranges_done + 1}"
         parts.append(f"killed {record.kills} times in {where} without progress")
     elif record.failure is not None:
-        of = f" {record.attempts} of {job.max_attempts} attempts" if record.attempts else ""
-        parts.append(f"failed{of}:")
-        parts.append(str(record.failure.get("text")))
+        parts += [_how_often(job, record), str(record.failure.get("text"))]
     text = ", ".join(parts).replace(":, ", ": ") or view.shows
     if view.retry_at is not None:
         text += f"; tried again from {view.retry_at:%Y-%m-%d %H:%M:%SZ} on"
     elif record.failure is not None and view.shows != "stalled":
         text += "; tried again by the next trigger"
-    return text
+    return f"{text}, never given up" if _is_incomplete(record) and record.kills <= 1 else text
+
+
+def _how_often(job: Job, record: IntervalRecord) -> str:
+    if _is_incomplete(record):
+        return (
+            f"incomplete after {_attempts(record.attempts)}:" if record.attempts else "incomplete:"
+        )
+    of = f" {record.attempts} of {job.max_attempts} attempts" if record.attempts else ""
+    return f"failed{of}:"
+
+
+def _attempts(number: int) -> str:
+    return "1 attempt" if number == 1 else f"{number} attempts"
+
+
+def _is_incomplete(record: IntervalRecord) -> bool:
+    """Whether all was done but for quarantined accounts."""
+    return record.failure is not None and record.failure.get("outcome") == Outcome.INCOMPLETE
 
 
 def _interval(app: Application, store: Store, job: Job, now: datetime, text: str) -> IntervalStatus:

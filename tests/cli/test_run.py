@@ -236,7 +236,7 @@ entitlements 2026-11-29  waiting until 02:46:09Z to try again; failed at
 """,
         ),
         (
-            replace(WAITING, outcome=Outcome.INCOMPLETE, attempt=0),
+            replace(WAITING, outcome=Outcome.INCOMPLETE, attempt=7),
             """\
 entitlements 2026-11-29  waiting until 02:46:09Z to try again; incomplete at
   02:40:09Z: line 17 is cut
@@ -289,8 +289,9 @@ entitlements 2026-11-29  failed at 02:40:09Z: the target has completed a newer
                 Outcome.INCOMPLETE,
                 error=NotProved("1 account is in quarantine: acct-1 (level is empty)"),
                 quarantined={"acct-1": "level is empty"},
-                attempt=1,
+                attempt=7,
                 max_attempts=5,
+                retry_at=AT + timedelta(hours=1),
             ),
             """\
 entitlements 2026-11-29  incomplete: 1 account is in quarantine

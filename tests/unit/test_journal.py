@@ -12,7 +12,12 @@ from support.fakes import FakeClock, outside
 
 from reconcile.core.assignment import Assignment
 from reconcile.core.checksum import Checksum
-from reconcile.core.errors import SourceUnusable, WriteConflict
+from reconcile.core.errors import (
+    ReconcileError,
+    SourceUnreachable,
+    SourceUnusable,
+    WriteConflict,
+)
 from reconcile.core.journal import Journal
 from reconcile.core.leasing import LeaseKeeper, Terms
 from reconcile.core.model import (
@@ -155,6 +160,21 @@ def test_an_interval_with_quarantined_accounts_is_tried_ever_more_rarely_and_nev
         assert report.known_before == (attempt > 1)
         assert desk.interval().state is State.UNFINISHED
         desk.journal._task = replace(desk.journal._task, record=desk.interval())
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"), [(SourceUnusable("cut"), 1), (SourceUnreachable("away"), 0)]
+)
+def test_nights_that_were_incomplete_do_not_add_up_to_one_that_is_given_up(
+    desk: Desk, error: ReconcileError, attempts: int
+) -> None:
+    for _ in range(4):
+        desk.journal.open_run()
+        desk.journal.unproved(Unproved("1 account is in quarantine", {"a": "why"}))
+        desk.journal._task = replace(desk.journal._task, record=desk.interval())
+    desk.journal.open_run()
+    assert desk.journal.failed(error).attempt == attempts
+    assert desk.interval().state is State.UNFINISHED
 
 
 def test_a_mismatch_that_comes_again_and_again_is_given_up(desk: Desk) -> None:
