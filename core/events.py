@@ -127,12 +127,15 @@ class IntervalReport:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a dry run found; `sample` holds the first changes."""
+    """What a dry run found; `sample` holds the first changes, all are in the store under `plan`.
+    `quarantined` names accounts that a run would leave as they are, with the reason."""
 
     interval: str
     changes: Mapping[str, int]
     sample: Sequence[Change]
     key: Sequence[int]
+    plan: str = ""
+    quarantined: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

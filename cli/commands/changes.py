@@ -46,7 +46,9 @@ def changes(
     app = application(call, lambda report: None, lambda step: None)
     number = _show(call, operation(app, request))
     if number == 0 and not (call.options.json or call.options.quiet):
-        call.env.words(f"{job}: {'the plan has' if planned else 'the log has'} no such change\n")
+        whose = "the plan has" if planned else "the log has"
+        such = " such" if account is not None or since is not None or interval is not None else ""
+        call.env.words(f"{job}: {whose} no{such} change\n")
     return ExitCode.OK
 
 

@@ -8,7 +8,8 @@ from ..exit_codes import ExitCode, exit_code_of
 from ..options import Call, IntervalOption, JobArgument, Option, actor_of, duration_of
 
 if TYPE_CHECKING:
-    from ...core.events import RunReport
+    from ...core.events import DryRun, RunReport
+    from ...core.operations.application import Application
 
 DryRunOption = Annotated[bool, Option(("--dry-run",), "Show what would change; write nothing.")]
 MaxRuntimeOption = Annotated[
@@ -63,25 +64,47 @@ def run(
         from ..render import objects
 
         call.env.data(objects.line(objects.run(report, code)))
-    elif report.dry_run is not None and (report.guard is not None or not call.options.quiet):
-        _show_changes(call, report)
+    elif report.dry_run is not None:
+        _show_dry_run(call, app, report, report.dry_run)
     return code
 
 
-def _show_changes(call: Call, report: RunReport) -> None:
+def _show_dry_run(call: Call, app: Application, report: RunReport, found: DryRun) -> None:
+    """The words, then the changes: some of them to a person, all of them into a pipe."""
     from ..render.changes import sample_text
     from ..render.outcomes import dry_run
     from ..render.watch import style_of
 
-    assert report.dry_run is not None
-    env = call.env
+    env, quiet = call.env, call.options.quiet
     words = style_of(call, terminal=env.stderr_is_terminal)
-    data = style_of(call, terminal=env.stdout_is_terminal)
-    env.words(dry_run(report, report.dry_run, words).text(words))
-    if call.options.quiet:  # that a guard would stop it is no success, and has to be said
+    # That a guard would stop it, or accounts would be left out, is no success.
+    if not quiet or report.guard is not None or found.quarantined:
+        env.words(dry_run(report, found, words).text(words))
+    if quiet:
         return
-    env.data(sample_text(report.dry_run, data, table=env.stdout_is_terminal))
-    left_out = sum(report.dry_run.changes.values()) - len(report.dry_run.sample)
+    if not env.stdout_is_terminal:
+        _pipe_changes(call, app, report.job, found)
+        return
+    env.data(sample_text(found, style_of(call, terminal=True)))
+    left_out = sum(found.changes.values()) - len(found.sample)
     if left_out > 0:
         every = f"{words.program} changes {report.job} --planned"
         env.words(f"  {words.dots} {left_out:,} more: {every}\n")
+
+
+def _pipe_changes(call: Call, app: Application, job: str, found: DryRun) -> None:
+    """All planned changes as they come, or a refusal: a program must not take some for all."""
+    from ...core.operations.changes import ChangesRequest, changes
+    from ..environment import OutputFailed
+    from ..render.changes import change_line
+
+    number, planned = 0, sum(found.changes.values())
+    for one in changes(app, ChangesRequest(job, planned=True, plan=found.plan)):
+        call.env.data(change_line(one))
+        number += 1
+    if number != planned:
+        raise OutputFailed(
+            f"{job}: {number:,} of {planned:,} planned changes were printed: another dry run has"
+            " replaced this plan meanwhile",
+            hint="call it again",
+        )

@@ -18,14 +18,9 @@ _COLOURS = {Action.GRANT: "green", Action.REVOKE: "red", Action.UPDATE: "yellow"
 _SIGNS = {Action.GRANT: ("+", "green"), Action.REVOKE: ("-", "red"), Action.UPDATE: ("~", "yellow")}
 
 
-def sample_text(found: DryRun, style: Style, *, table: bool) -> str:
-    """The sample of a dry run: aligned with signs, or tab-separated with the actions' words."""
+def sample_text(found: DryRun, style: Style) -> str:
+    """The sample of a dry run, aligned, with signs."""
     rows = [_cells(change, found.key) for change in found.sample]
-    if not table:
-        return "".join(
-            "\t".join((change.action, *cells)) + "\n"
-            for change, cells in zip(found.sample, rows, strict=True)
-        )
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     out = []
     for change, cells in zip(found.sample, rows, strict=True):

@@ -23,6 +23,11 @@ _SHARES = {"max_revoke", "max_update"}
 """Guards whose limit is a share of the target's rows."""
 
 
+def look_command(job: str, interval_id: str, style: Style) -> str:
+    """The command that shows what the plan would change."""
+    return f"{style.program} changes {job} {interval_id} --planned"
+
+
 def approve_command(job: str, interval_id: str, plan_hash: str, style: Style) -> str:
     """The command that approves exactly this plan."""
     return f'{style.program} resume {job} {interval_id} --approve {plan_hash} -m "why"'

@@ -56,7 +56,15 @@ def _completed(report: IntervalReport, style: Style) -> str:
 
 
 def _needs_approval(report: IntervalReport, style: Style) -> str:
-    from .guards import GUARDS, approve_command, counted_before, guard_limit, losing
+    from .guards import (
+        GUARDS,
+        approve_command,
+        counted_before,
+        guard_limit,
+        look_command,
+        losing,
+        refuse_command,
+    )
 
     guard = report.guard
     if guard is None:
@@ -71,7 +79,9 @@ def _needs_approval(report: IntervalReport, style: Style) -> str:
     return (
         f"needs approval: {found}; {guard_limit(guard)};"
         f" planned {words.short_changes(changes)};{counted}{accounts}"
-        f" to approve: {approve_command(report.job, report.interval, guard.hash, style)}"
+        f" to look: {look_command(report.job, report.interval, style)};"
+        f" to approve: {approve_command(report.job, report.interval, guard.hash, style)};"
+        f" to refuse: {refuse_command(report.job, report.interval, style)}"
     )
 
 

@@ -138,7 +138,12 @@ def dry_run(found: DryRun) -> dict[str, Any]:
         {"action": one.action.value, "before": one.before, "after": one.after}
         for one in found.sample
     ]
-    return {"interval": found.interval, "changes": dict(found.changes), "sample": sample}
+    return {
+        "interval": found.interval,
+        "changes": dict(found.changes),
+        "quarantined": dict(found.quarantined),
+        "sample": sample,
+    }
 
 
 def lease(held: Lease, interval_id: str | None = None) -> dict[str, Any]:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 from ...core.model import Outcome
 from . import faults, words
 from .faults import because
-from .guards import GUARDS, approve_command, guard_facts, not_approved, refuse_command
+from .guards import (
+    GUARDS,
+    approve_command,
+    guard_facts,
+    look_command,
+    not_approved,
+    refuse_command,
+)
 from .told import Told, wrapped
 
 if TYPE_CHECKING:
@@ -98,8 +105,7 @@ def _needs_approval(report: IntervalReport, style: Style) -> Told:
         rows = guard_facts(guard, style)
     told.facts(rows, style.width)
     told.details.append("")
-    look = f"{style.program} changes {report.job} {report.interval} --planned"
-    told.command("Look", look, style.width)
+    told.command("Look", look_command(report.job, report.interval, style), style.width)
     approve = approve_command(report.job, report.interval, guard.hash, style)
     told.command("Approve", approve, style.width)
     told.command("Refuse", refuse_command(report.job, report.interval, style), style.width)
@@ -283,6 +289,15 @@ def dry_run(report: RunReport, found: DryRun, style: Style) -> Told:
         guard = report.guard
         told.prose(f"It would need approval: {GUARDS.get(guard.guard, guard.guard)}.", style.width)
         told.facts(guard_facts(guard, style), style.width)
+    if found.quarantined:
+        n = len(found.quarantined)
+        stay = (
+            "is in quarantine; it stays as it is"
+            if n == 1
+            else ("are in quarantine; they stay as they are")
+        )
+        told.prose(f"{words.count(n, 'account')} {stay}:", style.width)
+        told.details += faults.left_out(found.quarantined, style)
     return told
 
 

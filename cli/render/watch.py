@@ -99,7 +99,7 @@ class _Watcher:
         """Tell each interval once, and whatever a kind of watcher wants to add."""
         if isinstance(report, IntervalReport):
             self._told.append(report)
-            if not (self._dry_run and report.outcome in _IN_A_DRY_RUN):
+            if not (self._dry_run and _is_found_dry(report)):
                 self.interval(report)
         else:
             self.going_on(report)
@@ -249,6 +249,12 @@ class Terminal(_Watcher):
 
         self.close()
         self.say(outcomes.run(report, self._style).text(self._style))
+
+
+def _is_found_dry(report: IntervalReport) -> bool:
+    """Whether a dry run has looked at everything, so that what it found says it all."""
+    left_out = report.outcome is Outcome.INCOMPLETE and bool(report.quarantined)
+    return left_out or report.outcome in _IN_A_DRY_RUN
 
 
 def watch(call: Call, *, dry_run: bool = False) -> Watcher:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UsageError
 from ..keys import normaliser
-from ..model import Kind
+from ..model import Kind, State
 from ..records import IntervalRecord, PlanRecord, from_text
 from ..work.entitlements.judge import planned_changes
 from .look import find_instant, look, open_records, read_interval
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 class ChangesRequest(NamedTuple):
     """`reconcile changes`. `interval` is an id, `latest` or `oldest`; None: all, or with
-    `planned` the oldest that has a plan, else the last dry run's."""
+    `planned` the oldest that has a plan, else the last dry run's. `plan`: that one."""
 
     job: str
     interval: str | None = None
     account: str | None = None
     since: timedelta | None = None
     planned: bool = False
+    plan: str | None = None
 
 
 class Found(NamedTuple):
@@ -57,7 +58,8 @@ def changes(app: Application, request: ChangesRequest) -> Iterator[Found]:
         try:
             key = work.key()
             if request.planned:
-                plan, accounts = _plan(store, job, record), _spellings(job, request.account)
+                plan = request.plan or _plan(store, job, record)
+                accounts = _spellings(job, request.account)
                 for change in planned_changes(store, job.name, plan):
                     if not accounts or change.row[0] in accounts:
                         yield Found({}, change, key)
@@ -97,7 +99,12 @@ def _record(
 
 
 def _plan(store: Store, job: Job, record: IntervalRecord | None) -> str:
-    """The id of the plan meant."""
+    """The id of the plan meant. That of a completed interval is in the log, and no plan now."""
+    if record is not None and record.state is State.COMPLETED:
+        raise UsageError(
+            f"{job.name} {record.id} is completed: its plan was carried out",
+            hint=f"see what was changed: reconcile changes {job.name} {record.id}",
+        )
     if record is not None:
         plans = [record.plan] if record.plan is not None else []
     else:

@@ -287,6 +287,8 @@ class Visit:
             stands, _ = read_interval(self.store, self.job.name, due.interval.scheduled_at)
             if stands is not None and not stands.state.is_final:
                 report = replace(report, retry_at=planning.retry_at(self.job, stands))
+        if self._preview is not None:
+            report = _as_run(report, self._preview)
         self.app.runtime.report(report)
         return report
 
@@ -385,3 +387,12 @@ class Visit:
             dry_run=self._preview,
             guard=next((r.guard for r in every if r.guard is not None), None),
         )
+
+
+def _as_run(report: IntervalReport, found: DryRun) -> IntervalReport:
+    """A dry run ends as the run would that leaves accounts as they are; a guard goes first."""
+    if not found.quarantined:
+        return report
+    completed_dry = report.outcome is Outcome.COMPLETED
+    outcome = Outcome.INCOMPLETE if completed_dry else report.outcome
+    return replace(report, outcome=outcome, quarantined=found.quarantined)

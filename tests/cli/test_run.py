@@ -21,6 +21,8 @@ from reconcile.core.errors import (
 )
 from reconcile.core.events import DryRun, IntervalReport, Progress, RunReport, Started, Stopping
 from reconcile.core.model import Fence, Lease, LeaseKey, Outcome, RunId, Trigger
+from reconcile.core.operations import changes as planned
+from reconcile.core.operations.changes import Found
 from reconcile.core.records import GuardReport
 from reconcile.core.rows import Change
 
@@ -598,8 +600,9 @@ def test_a_first_ctrl_c_is_answered(terminal: Cli) -> None:
             WAITS,
             "needs approval: too many revokes; max_revoke = 10%: 17,555 of the 175,554 rows in"
             " the target; planned +15,302 -19,892 ~7; accounts: 8,613 would lose everything they"
-            " have: 2to3, abinit, … 8,611 more; to approve: reconcile resume entitlements"
-            ' 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"',
+            " have: 2to3, abinit, … 8,611 more; to look: reconcile changes entitlements 2026-11-29"
+            " --planned; to approve: reconcile resume entitlements 2026-11-29 --approve"
+            ' 4e1f9c2ab0d3 -m "why"; to refuse: reconcile skip entitlements 2026-11-29 -m "why"',
         ),
         (
             fared(Outcome.FENCED_OUT, newer=LEASE, generation=8),
@@ -853,6 +856,13 @@ FOUND = DryRun(
     key=[0, 1],
 )
 DRY = RunReport("entitlements", Outcome.COMPLETED, AT, [fared()], dry_run=FOUND)
+DRY_OF_FOUR = replace(DRY, dry_run=replace(FOUND, changes={"grant": 1, "revoke": 1, "update": 2}))
+
+
+def shows_all(cli: Cli) -> None:
+    """Have the store hold the sample and no more."""
+    every = [Found({}, change, FOUND.key) for change in FOUND.sample]
+    cli.monkeypatch.setattr(planned, "changes", lambda app, request: iter(every))
 
 
 def test_a_dry_run_shows_changes_as_data(terminal: Cli) -> None:
@@ -873,7 +883,8 @@ exit 0
 
 
 def test_a_dry_run_into_a_pipe_is_separated_by_tabs(cli: Cli) -> None:
-    cli.run_answers(DRY)
+    cli.run_answers(DRY_OF_FOUR)
+    shows_all(cli)
     assert cli("run", "entitlements", "--dry-run").data == (
         "grant\tacct-0007\tseats\t25\n"
         "revoke\tacct-0012\texports\ttrue\n"
@@ -885,6 +896,7 @@ def test_a_dry_run_into_a_pipe_is_separated_by_tabs(cli: Cli) -> None:
 def test_a_dry_run_that_a_guard_would_stop_says_so(cli: Cli) -> None:
     answer = replace(DRY, outcome=Outcome.NEEDS_APPROVAL, intervals=[WAITS], guard=GUARD)
     cli.run_answers(answer, WAITS)
+    cli.terminal, cli.environ = True, {"NO_COLOR": "1"}
     shown = cli("run", "entitlements", "--dry-run")
     assert shown.code == 4
     assert shown.words.startswith(

@@ -216,6 +216,7 @@ SCENES = [
     Scene("init-again", ("init",), (job,)),
     Scene("run-dry", (*RUN, "--dry-run"), (tonight,)),
     Scene("run-dry-guard", (*RUN, "--dry-run"), (tonight, export(FEW))),
+    Scene("run-dry-quarantine", (*RUN, "--dry-run"), (tonight, contradicting)),
     Scene("run-completed", RUN, (tonight,)),
     Scene("run-several-nights", RUN, (job, later(29, 2, 30))),
     Scene("run-nothing-due", RUN, (tonight_done,)),

@@ -36,6 +36,14 @@ def ranges_of(records: Reader, job: str, plan: str) -> Iterator[RangeRecord]:
         after = page[-1].key
 
 
+def quarantined_in(records: Reader, job: str, plan: str) -> dict[str, str]:
+    """All accounts that a plan leaves as they are, with the reason."""
+    found: dict[str, str] = {}
+    for one in ranges_of(records, job, plan):
+        found |= one.quarantined or {}
+    return found
+
+
 def prove(order: WorkOrder, plan: PlanRecord) -> Proof | Unproved:
     """Add up all ranges of a plan; say what is wrong where they do not prove it done."""
     desired = observed = Checksum()

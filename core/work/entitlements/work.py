@@ -32,7 +32,7 @@ from .allowance import settle_others, spent_by_others
 from .apply import Applier, GuardTripped
 from .judge import Totals, digest, explain, judge, planned_changes
 from .plan import Planner
-from .prove import prove
+from .prove import prove, quarantined_in
 from .standing import counted, is_void, went_back
 
 if TYPE_CHECKING:
@@ -268,12 +268,15 @@ class EntitlementsWork:
         plan = self._plan
         if plan is None:
             return None
-        changes = planned_changes(records, self._job.name, plan.id)
+        job = self._job.name
+        changes = planned_changes(records, job, plan.id)
         return DryRun(
             interval=interval.id,
             changes={"grant": plan.grant, "revoke": plan.revoke, "update": plan.update},
             sample=list(islice(changes, limit)),
             key=self._target.schema().key,
+            plan=plan.id,
+            quarantined=quarantined_in(records, job, plan.id) if plan.quarantined else {},
         )
 
     def still_waits(self, interval: Interval, waiting: JsonObject) -> bool:
