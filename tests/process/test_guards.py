@@ -113,7 +113,8 @@ def test_an_intended_full_revoke_needs_the_hash_of_its_plan(tmp_path: Path) -> N
     guard = waits(scene.run(*run_night(THIRD), "--json"))
     assert (guard["guard"], guard["planned"]["revoke"]) == ("empty_source", 100)
     assert scene.run("resume", "entitlements", THIRD).code == 4
-    assert approved(scene, THIRD, "0" * 12).code == 4
+    almost = guard["hash"][:-1] + ("0" if guard["hash"][-1] != "0" else "1")
+    assert approved(scene, THIRD, almost).code == 4
     assert scene.rows() == WHOLE
     assert approved(scene, THIRD, guard["hash"]).code == 0
     assert scene.rows() == {}
@@ -347,25 +348,29 @@ def test_fractions_of_seconds_floats_and_decimals_are_the_same_the_second_time(
 # --- memory
 
 
-def peak(scene: Scene, *argv: str) -> int:
-    """The most memory, in KiB, that a command ever had."""
+def peak(scene: Scene, *argv: str) -> tuple[int, int]:
+    """How a command ends, and the most memory that it ever had, in KiB.
+
+    `ru_maxrss` would not do: across the start of a program it keeps what the test process has.
+    """
     script = (
-        "import resource, sys\n"
+        "import sys\n"
+        "from pathlib import Path\n"
         "from reconcile.cli.main import entry\n"
         "try:\n    entry()\n"
         "finally:\n"
-        "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
+        "    told = Path('/proc/self/status').read_text()\n"
+        "    print(told.split('VmHWM:')[1].split()[0], file=sys.stderr)\n"
     )
     command = scene.command(*argv)
     ran = scene.end(scene.launch([*command[:2], script, *command[3:]]))
-    assert ran.code in (0, 4), ran.err
-    return int(ran.err.split()[-1])
+    return ran.code, int(ran.err.split()[-1])
 
 
 def test_the_peak_of_memory_is_the_same_at_any_drift(tmp_path: Path) -> None:
     found = {}
     whole = night(5, accounts=5000)
-    for share in (1, 50, 100):
+    for share, code in ((1, 0), (50, 4), (100, 4)):
         scene = Scene(tmp_path / str(share), start=THIRD, range_size=200)
         scene.write_night(THIRD, whole)
         rows = [
@@ -374,9 +379,7 @@ def test_the_peak_of_memory_is_the_same_at_any_drift(tmp_path: Path) -> None:
         ]
         marks = ",".join(f"('{a}','{n}','{v}')" for a, n, v in rows)
         scene.ask(scene.target, f"INSERT INTO entitlements VALUES {marks}")
-        command = ("run", "entitlements", "--json")
-        found[share] = peak(scene, *command)
-        if share > 1:
-            (waiting,) = scene.run("status", "entitlements", THIRD, "--json").json()["intervals"]
-            assert waiting["shows"] == "needs approval"
-    assert max(found.values()) < 1.1 * min(found.values()), found
+        ended, found[share] = peak(scene, "run", "entitlements", "--json")
+        assert ended == code
+    # They differ by 2 %; all planned changes in one list are 19 % more.
+    assert max(found.values()) < 1.06 * min(found.values()), found

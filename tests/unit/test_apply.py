@@ -376,3 +376,17 @@ def test_an_approval_lets_what_was_planned_pass_and_judges_what_is_new_alone() -
     with pytest.raises(GuardTripped):
         desk.apply()
     assert desk.table.commits == []
+
+
+def test_what_a_marker_tells_beyond_the_approved_plan_was_approved_by_nobody() -> None:
+    desk = Desk(rows("10"), rows("10") | old("a1", 8), guards=STRICT, approved=True)
+    commit = desk.table.commit
+
+    def earlier(fence: Fence, part: RangeChanges, by: float) -> Committed:
+        found = commit(fence, part, by)
+        return replace(found, changes={**found.changes, Action.REVOKE: 9})
+
+    desk.table.commit = earlier  # type: ignore[method-assign]
+    (step,) = desk.apply()
+    assert (step.show["revoke"], step.show["spent_revoke"]) == (9, 9)
+    assert step.cursor["beyond"] == [9, 0]

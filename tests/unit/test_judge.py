@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,20 +16,32 @@ from hypothesis import strategies as st
 
 from reconcile.core.checksum import Checksum
 from reconcile.core.config import GuardsConfig
+from reconcile.core.endpoints import Committed
 from reconcile.core.model import Ending, Kind, Put, Record, RunId, Trigger
 from reconcile.core.records import (
     GuardReport,
     IntervalRecord,
     PlanRecord,
+    RangeRecord,
     RunRecord,
     given_up,
+    range_key,
     run_key,
 )
-from reconcile.core.rows import Change
+from reconcile.core.rows import Action, Change
 from reconcile.core.work.entitlements import allowance
 from reconcile.core.work.entitlements.allowance import WINDOW, spent_by_others
 from reconcile.core.work.entitlements.compare import pack
-from reconcile.core.work.entitlements.judge import Totals, Trip, explain, judge, judge_counts
+from reconcile.core.work.entitlements.judge import (
+    Totals,
+    Trip,
+    explain,
+    judge,
+    judge_counts,
+    planned_changes,
+)
+from reconcile.core.work.entitlements.plan import APPLYING
+from reconcile.core.work.entitlements.standing import counted
 from reconcile.core.work.entitlements.tally import most_common
 from reconcile.stores.memory import MemoryServer
 
@@ -197,6 +210,44 @@ def test_what_a_clock_ahead_of_now_has_dated_counts_for_nothing() -> None:
     assert revoked_by_others(("2026-11-29T02:30:00Z", 3, -timedelta(minutes=1))) == 0
 
 
+@pytest.mark.parametrize(
+    ("approved", "told", "spent"),
+    [
+        ("nothing", (8, 3), (8, 3)),
+        ("the plan", (8, 3), (0, 0)),
+        ("another plan", (8, 3), (8, 3)),
+        ("the plan", (9, 3), (9, 3)),
+        ("the plan", (8, 2), (8, 2)),
+    ],
+)
+def test_what_a_killed_run_did_not_tell_is_counted_unless_just_that_was_approved(
+    approved: str, told: tuple[int, int], spent: tuple[int, int]
+) -> None:
+    store = MemoryServer(Clock(), "s").connect()  # type: ignore[arg-type]
+    found = plan(ranges=1, complete=True, revoke=8, update=3, approvable=Checksum(11, 5))
+    part = RangeRecord(1, Checksum(1, 1), Checksum(9, 9), revoke=8, update=3)
+    store.note(
+        [
+            Put(Kind.PLAN, "j", "p", found.to_json()),
+            Put(Kind.RANGE, "j", range_key("p", 1), part.to_json()),
+        ]
+    )
+    hashes: dict[str, Any] = {"the plan": {"hash": found.hash}, "another plan": {"hash": "0" * 12}}
+    record = IntervalRecord(
+        id="i",
+        scheduled_at=NOW,
+        cursor={"phase": APPLYING, "plan": "p", "range": 0},
+        approval=hashes.get(approved),
+        revoke=1,
+        spent_revoke=1,
+    )
+    changes = {Action.GRANT: 4, Action.REVOKE: told[0], Action.UPDATE: told[1]}
+    target: Any = SimpleNamespace(marker=lambda plan, number: Committed(Checksum(), changes))
+    after = counted(record, store, target, "j")
+    assert (after.grant, after.revoke, after.update) == (4, 1 + told[0], told[1])
+    assert (after.spent_revoke - 1, after.spent_update) == spent
+
+
 def test_a_rerun_that_is_given_up_leaves_what_it_applied_on_the_account() -> None:
     first = IntervalRecord(id="i", scheduled_at=NOW, revoke=5, spent_revoke=5)
     again = IntervalRecord(
@@ -226,6 +277,7 @@ class Drifted:
 
     def __init__(self, ranges: int, accounts: int) -> None:
         self.ranges, self.accounts = ranges, accounts
+        self.made = 0
 
     def scan(self, kind: Kind, job: str, **bounds: Any) -> list[Record]:
         after = int(bounds["after"].rpartition("/")[2] or 0)
@@ -233,6 +285,7 @@ class Drifted:
         return [self._range(number) for number in range(after + 1, last + 1)]
 
     def _range(self, number: int) -> Record:
+        self.made += 1
         names = [f"acct-{number:06d}-{n:06d}" for n in range(self.accounts)]
         changes = [Change((name, f"only-{name}"), None) for name in names]
         changes += [Change((name, "seats"), None) for name in names[::2]]
@@ -262,6 +315,14 @@ def test_a_trip_is_explained_in_the_same_memory_whatever_the_drift() -> None:
     assert report.losing_names == [f"acct-000001-{n:06d}" for n in range(5)]
     assert report.revokes_elsewhere == 0
     assert report.most_revoked[0] == ["seats", 90 * 25]
+
+
+def test_of_all_planned_changes_a_few_ranges_are_in_memory_at_once() -> None:
+    records: Any = Drifted(90, 1)
+    changes = planned_changes(records, "j", "p")
+    next(changes)
+    assert records.made < 10
+    assert sum(1 for _ in changes) == 2 * 90 - 1
 
 
 @given(st.lists(st.sampled_from("abcdefghij"), max_size=60), st.integers(1, 4))

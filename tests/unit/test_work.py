@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from reconcile.core.checksum import encode
 from reconcile.core.config import GuardsConfig
 from reconcile.core.model import ABSENT, Interval, Json, Kind, Put, Record
-from reconcile.core.records import IntervalRecord
+from reconcile.core.records import GuardReport, IntervalRecord
 from reconcile.core.rows import Column, ColumnKind, KeySpan, Page, Schema
 from reconcile.core.work.entitlements.judge import digest
 from reconcile.core.work.entitlements.work import EntitlementsWork
@@ -48,9 +49,12 @@ class Reading:
 
 
 class Target:
-    """Holds what the source has, so that nothing is applied."""
+    """Holds what the source has, so that nothing is applied, and `more`."""
 
     fenced = True
+
+    def __init__(self, *more: tuple[str, str]) -> None:
+        self.rows = sorted([*ROWS, *more])
 
     def schema(self) -> Schema:
         return SCHEMA
@@ -58,7 +62,7 @@ class Target:
     def lines(self, span: KeySpan) -> list[bytes]:
         return [
             encode(row)
-            for row in ROWS
+            for row in self.rows
             if (span.lower is None or row[0] > span.lower)
             and (span.upper is None or row[0] <= span.upper)
         ]
@@ -69,7 +73,7 @@ class Order:
 
     fence: Any = SimpleNamespace(run="r1", generation=1)
     interval = NIGHT
-    approval = None
+    approval: str | None = None
     dry_run = False
 
     def __init__(self) -> None:
@@ -109,11 +113,16 @@ class Order:
             )
 
 
-def work(reading: Reading) -> EntitlementsWork:
-    config: Any = SimpleNamespace(range_size=4, guards=GuardsConfig(), plan_age=timedelta(hours=1))
-    source: Any = SimpleNamespace(dated=True, open=lambda interval, schema: reading)
+def work(
+    reading: Reading, target: Target | None = None, guards: GuardsConfig | None = None
+) -> EntitlementsWork:
+    guards = guards or GuardsConfig()
+    config: Any = SimpleNamespace(range_size=4, guards=guards, plan_age=timedelta(hours=1))
+    source: Any = SimpleNamespace(
+        dated=True, open=lambda interval, schema: reading, describe=lambda interval: "s"
+    )
     job: Any = SimpleNamespace(name="entitlements", work=config)
-    return EntitlementsWork(job, source, Target(), timedelta(seconds=1))  # type: ignore[arg-type]
+    return EntitlementsWork(job, source, target or Target(), timedelta(seconds=1))  # type: ignore[arg-type]
 
 
 def test_a_plan_resumed_after_range_three_reads_the_source_from_there() -> None:
@@ -139,3 +148,46 @@ def test_what_waits_is_looked_at_again_when_the_source_or_a_guard_is_another() -
     assert not ours.still_waits(NIGHT, waiting | {"fingerprint": "g"})
     for other in (GuardsConfig(max_revoke=0.2), GuardsConfig(min_rows=1)):
         assert not ours.still_waits(NIGHT, waiting | {"guards": digest(other)})
+
+
+def test_a_plan_of_another_rerun_does_not_stand() -> None:
+    order = Order()
+    for step in islice(work(Reading()).steps(order), 3):  # type: ignore[arg-type]
+        order.save(step)
+    order.record = replace(order.record, rerun=1)
+    again = Reading()
+    next(work(again).steps(order))  # type: ignore[arg-type]
+    assert again.asked == [(None, None)]
+
+
+# --- what is judged
+
+LOSSES = Target(*((f"a{n:02d}", "old") for n in range(8)))
+
+
+def judged(order: Order, **guards: Any) -> GuardReport:
+    """Work until a guard trips."""
+    half = GuardsConfig(max_revoke=0.5, max_revoke_min=0, **guards)
+    for step in work(Reading(), LOSSES, half).steps(order):  # type: ignore[arg-type]
+        if step.needs_approval is not None:
+            return step.needs_approval
+        order.save(step)
+    raise AssertionError("no guard trips")
+
+
+def test_the_base_is_what_the_target_had_at_the_first_plan_and_not_at_this_one() -> None:
+    order = Order()
+    order.record = replace(order.record, base=10)
+    report = judged(order)
+    assert (report.guard, report.base, report.revoke) == ("max_revoke", 10, 8)
+
+
+def test_an_approval_stands_for_the_whole_hash_and_nothing_like_it() -> None:
+    order = Order()
+    order.record = replace(order.record, base=10)
+    plan = judged(order).hash
+    for digit, found in enumerate(plan):
+        order.approval = plan[:digit] + ("0" if found != "0" else "1") + plan[digit + 1 :]
+        assert judged(order).hash == plan
+    order.approval = plan[:-1]
+    assert judged(order).hash == plan
