@@ -21,6 +21,8 @@ TIMED = 30
 LOOKED_AT = 1000
 """So many intervals are looked at to find them."""
 PAGE = 100
+FAILED = 5
+"""So many failed intervals are told of each."""
 
 
 class Times(NamedTuple):
@@ -47,15 +49,40 @@ def newest(
 
 
 def completed(store: Store, job: str, now: datetime, limit: int = TIMED) -> list[IntervalRecord]:
-    """The newest completed intervals until now, newest first."""
+    """The newest completed intervals until now, newest first. Of one that is being rerun, the
+    completion it had: it stands again should the rerun fail."""
     found: list[IntervalRecord] = []
     edge = instant_key(now + SECOND)
     for looked_at, record in enumerate(newest(store, job, before=edge)):
-        if record.state is State.COMPLETED:
-            found.append(record)
+        done = _completion(record)
+        if done is not None:
+            found.append(done)
         if len(found) == limit or looked_at >= LOOKED_AT:
             break
     return found
+
+
+def failures(
+    store: Store, job: str, now: datetime, limit: int = FAILED
+) -> tuple[list[IntervalRecord], int]:
+    """The failed intervals until now that no newer one was completed after, newest first, and
+    how many older ones of them there are."""
+    found: list[IntervalRecord] = []
+    more = 0
+    edge = instant_key(now + SECOND)
+    for looked_at, record in enumerate(newest(store, job, before=edge)):
+        if _completion(record) is not None or looked_at >= LOOKED_AT:
+            break
+        if record.state is State.FAILED:
+            more += len(found) == limit
+            found += [record][: limit - len(found)]
+    return found, more
+
+
+def _completion(record: IntervalRecord) -> IntervalRecord | None:
+    if record.state is State.COMPLETED:
+        return record
+    return IntervalRecord.from_json(record.earlier) if record.earlier is not None else None
 
 
 def times(records: Sequence[IntervalRecord]) -> Times:

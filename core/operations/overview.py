@@ -17,7 +17,7 @@ from ..errors import UsageError
 from ..model import Kind, LeaseKey, Outcome, State, instant_key
 from ..records import GuardReport, IntervalRecord, RangeRecord, RunRecord, event_value
 from ..status import EventView, IntervalStatus, IntervalView, JobStatus, Problem, StatusReport
-from .history import completed, newest, times
+from .history import completed, failures, newest, times
 from .look import Look, find_instant, interval_at, live_lease, look, open_records, read_interval
 
 if TYPE_CHECKING:
@@ -101,10 +101,11 @@ def _job(
     overdue = oldest is not None and oldest.deadline_at is not None and now > oldest.deadline_at
     done = completed(store, job.name, now)
     took = times(done)
-    problems = list(_problems(job, waiting, now))
+    gone, more = failures(store, job.name, now)
+    problems = [*_problems(job, waiting, now), *_failures(job, gone, more)]
     return JobStatus(
         job=job,
-        state=_state(store, job, seen, live, unfinished, overdue=overdue),
+        state=_state(store, job, seen, live, unfinished, overdue=overdue, failed=bool(gone)),
         next_due=seen.decision.next_due.scheduled_at if seen.decision.next_due else None,
         lease=live,
         backlog=seen.decision.backlog,
@@ -216,6 +217,7 @@ def _state(
     unfinished: Sequence[IntervalView],
     *,
     overdue: bool,
+    failed: bool,
 ) -> str:
     """The most urgent of a job's states."""
     shown = {view.shows for view in unfinished}
@@ -223,7 +225,7 @@ def _state(
     ranked = (
         ("overdue", overdue),
         ("needs approval", "needs approval" in shown),
-        ("failed", final is not None and final.state is State.FAILED),
+        ("failed", failed),
         ("stalled", "stalled" in shown),
         ("running", lease is not None),
         ("waiting", bool(unfinished) or seen.decision.backlog > 0),
@@ -254,6 +256,29 @@ def _problems(job: Job, waiting: Sequence[IntervalView], now: datetime) -> Itera
             continue  # whatever was wrong is being tried again
         elif view.shows in ("overdue", "stalled") or record.kills > 1 or record.failure:
             yield Problem("!", f"{name}: {_trouble(job, view, now)}", (f"reconcile status {name}",))
+
+
+_GIVEN_UP = {
+    "attempts": "failed, and no trigger tries it again",
+    "cancelled": "refused by hand, after something was applied",
+    "overtaken": "failed, for the target has completed a newer interval",
+}
+
+
+def _failures(job: Job, gone: Sequence[IntervalRecord], more: int) -> Iterator[Problem]:
+    """What failed for good since the last completion: nothing newer has made up for it."""
+    for record in reversed(gone):
+        name = f"{job.name} {record.id}"
+        why = _GIVEN_UP.get(str(record.reason), f"failed ({record.reason})")
+        if record.failure is not None:
+            why = f"{why}: {record.failure.get('text')}"
+        commands = [f"reconcile status {name}"]
+        if record.reason != "overtaken":  # that would undo newer truth, however often it is tried
+            commands.append(f'reconcile resume {name} -m "why"')
+        yield Problem("!", f"{name}: {why}", commands)
+    if more:
+        older = f"{more} older {'one' if more == 1 else 'ones'} failed for good too"
+        yield Problem("!", f"{job.name}: {older}", (f"reconcile status {job.name} --state failed",))
 
 
 def _waiting(guard: GuardReport, share: float) -> str:

@@ -143,3 +143,50 @@ def test_the_trail_counts_what_was_planned_and_what_was_applied(night: Cli, tmp_
     assert "run 2 started by schedule on db1 planning at range 3," in trail
     assert "run 2 went silent after range 2;" in trail
     assert "run 3 started by schedule on db1 at range 3," in trail
+
+
+def test_a_night_that_failed_for_good_is_a_problem_until_a_newer_one_is_completed(
+    night: Cli,
+) -> None:
+    night.configure(CONFIG + "max_attempts = 1\n")
+    source = night.folder / "export.csv"
+    whole = source.read_text()
+    source.write_text(whole[:-9])
+    assert night("run", "entitlements").code == 65
+    for command in (("status",), ("status", "entitlements")):
+        words = " ".join(night(*command).words.split())
+        told = f"! entitlements {NIGHT}: failed, and no trigger tries it again: "
+        assert told in words
+        assert f'reconcile resume entitlements {NIGHT} -m "why"' in words
+    (problem,) = json.loads(night("status", "--json").data)["jobs"][0]["problems"]
+    assert problem["commands"][-1] == f'reconcile resume entitlements {NIGHT} -m "why"'
+    assert night("skip", "entitlements", NIGHT, "-m", "so be it").code == 2
+    night.clock.advance(86400)
+    source.write_text(whole)
+    assert night("run", "entitlements").code == 0
+    assert json.loads(night("status", "--json").data)["jobs"][0]["problems"] == []
+
+
+def test_of_many_nights_that_failed_for_good_the_newest_are_told_of_each(night: Cli) -> None:
+    night.configure(CONFIG + "max_attempts = 1\n")
+    (night.folder / "export.csv").write_text("account_id\n")
+    for _ in range(7):
+        assert night("run", "entitlements").code == 65
+        night.clock.advance(86400)
+    words = " ".join(night("status").words.split())
+    assert "2026-12-01: failed" not in words
+    assert words.count("no trigger tries it again") == 5
+    assert words.index("2026-12-02: failed") < words.index("2026-12-06: failed")
+    assert "entitlements: 2 older ones failed for good too" in words
+    asked = night("status", "entitlements", "--state", "failed")
+    assert len(asked.data.splitlines()) == 8
+
+
+def test_a_night_that_is_rerun_is_still_the_last_that_was_completed(night: Cli) -> None:
+    assert night("run", "entitlements").code == 0
+    source = night.folder / "export.csv"
+    source.write_text(source.read_text()[:-9])
+    assert night("rerun", "entitlements", NIGHT, "-m", "OPS-77").code == 65
+    (job,) = json.loads(night("status", "--json").data)["jobs"]
+    assert (job["last_completed"], job["backlog"]) == (NIGHT, 1)
+    assert job["last_completed_at"] is not None

@@ -268,6 +268,9 @@ SCENES = [
     Scene("status-failed", ("status",), (failed, later(30, 2, 32))),
     Scene("status-failed-later", ("status",), (failed, later(30, 5, 0))),
     Scene("status-overdue", ("status",), (failed, later(30, 20, 0))),
+    Scene(
+        "status-given-up", ("status",), (fails_for_good, ran(*RUN, code=65), later(30, 5, 0))
+    ),
     Scene("status-job-overdue", ("status", "entitlements"), (failed, later(30, 20, 0))),
     Scene("status-job", ("status", "entitlements"), (history,)),
     Scene("status-job-waits", ("status", "entitlements"), (tonight_waits,)),
