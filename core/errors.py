@@ -38,9 +38,11 @@ class UsageError(ReconcileError):
 
 
 class ConfigError(ReconcileError):
-    """The configuration is wrong; the message names file, line and key."""
+    """The configuration is wrong; the message names file, line and key. `problems`: each message
+    with its own hint, where there are several."""
 
     name = "configuration"
+    problems: Sequence[tuple[str, str]] = ()
 
 
 class UnknownJob(ReconcileError):

@@ -142,7 +142,8 @@ class DryRun:
 class RunReport:
     """What `run` or `resume` achieved. `outcome` and `error` decide the exit status.
 
-    `lease` is the other holder's when busy, `late` the interval that waits for it;
+    `lease` is the other holder's when busy, `waiting` the interval that waits for it;
+    `lease_phase` is what `lease_ranges` counts.
     `next_due`, `last` and `new` explain that nothing was due.
     """
 
@@ -154,6 +155,7 @@ class RunReport:
     lease: Lease | None = None
     lease_interval: str | None = None
     lease_ranges: tuple[int, int | None] | None = None
+    lease_phase: str = "applying"
     waiting: str | None = None
     waiting_seconds: float = 0.0
     next_due: datetime | None = None

@@ -258,6 +258,7 @@ def _refusal(
     found: Sequence[Problem], files: Sequence[tuple[Path, str]], cwd: Path | None
 ) -> ConfigError:
     """One error for all problems, in the order of files and lines."""
+    from .masking import mask
     from .toml_lines import key_lines
 
     lines: dict[Path, Mapping[KeyPath, int]] = {}
@@ -275,8 +276,14 @@ def _refusal(
         key = ".".join(_spelled(part) for part in problem.key)
         told.append(": ".join(part for part in (place, key, problem.text) if part))
         told.append(f"  {problem.mend}" if problem.mend else "")
+    problems = [
+        (mask(text), mask(mend.strip())) for text, mend in zip(told[::2], told[1::2], strict=True)
+    ]
     hint = told.pop().strip()
-    return ConfigError("\n".join(line for line in told if line), hint=hint)
+    error = ConfigError("\n".join(line for line in told if line), hint=hint)
+    if len(problems) > 1:
+        error.problems = problems
+    return error
 
 
 def _line(lines: Mapping[KeyPath, int], key: KeyPath) -> int | None:

@@ -10,7 +10,7 @@ from .words import names_command, shown
 
 if TYPE_CHECKING:
     from ...core.errors import ReconcileError
-    from ...core.model import JsonObject
+    from ...core.model import Json, JsonObject
     from .words import Style
 
 
@@ -37,8 +37,16 @@ def _folded(line: str, style: Style) -> list[str]:
 
 
 def error_fields(error: ReconcileError, code: int) -> JsonObject:
-    """What a program may want to know of an error."""
-    return {"exit": code, "name": error.name, "message": str(error), "hint": error.hint}
+    """What a program may want to know of an error; of several problems, each with its hint."""
+    fields: dict[str, Json] = {
+        "exit": code,
+        "name": error.name,
+        "message": str(error),
+        "hint": error.hint,
+    }
+    if isinstance(error, ConfigError) and error.problems:
+        fields["problems"] = [{"message": text, "hint": hint} for text, hint in error.problems]
+    return fields
 
 
 def error_object(error: ReconcileError, code: int) -> str:

@@ -151,7 +151,8 @@ def _busy(report: RunReport) -> str:
     assert lease is not None
     ranges = ""
     if report.lease_ranges is not None:
-        ranges = f", range {words.of_total(*report.lease_ranges, exact=False)}"
+        planning = ", planning" if report.lease_phase == "planning" else ""
+        ranges = f"{planning}, range {words.of_total(*report.lease_ranges, exact=False)}"
     last = words.age(words.seconds_between(lease.progress_at, report.at))
     waits = f"; {report.waiting} waits" if report.waiting else ""
     return (

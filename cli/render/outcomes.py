@@ -259,7 +259,9 @@ def _lease_range(report: RunReport) -> str:
     if report.lease_ranges is None:
         return ""
     done, total = report.lease_ranges
-    return f"range {done}, " if total is None else f"range {done} of ~{total}, "
+    planning = "planning, " if report.lease_phase == "planning" else ""
+    of = "" if total is None else f" of ~{total}"
+    return f"{planning}range {done}{of}, "
 
 
 def _progress_age(report: RunReport) -> str:

@@ -237,8 +237,9 @@ def _commands(status: IntervalStatus, style: Style) -> list[tuple[str, str]]:
     if record.state is State.SKIPPED and record.span == 1:
         return [("Work it all the same", f'{style.program} rerun {name} -m "why"')]
     # What was overtaken would undo newer truth, however often it is tried.
-    if record.state is State.FAILED and record.reason == "overtaken":
-        return []
-    if record.state in {State.UNFINISHED, State.FAILED}:
+    overtaken = record.state is State.FAILED and record.reason == "overtaken"
+    if record.state in {State.UNFINISHED, State.FAILED} and not overtaken:
         return [("Go on now", f"{style.program} resume {name}")]
+    if record.state is State.COMPLETED and (record.grant or record.revoke or record.update):
+        return [("What changed", f"{style.program} changes {name}")]
     return []

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import planning
 from ..errors import FailedBefore, ReconcileError, UsageError, WriteConflict
-from ..events import IntervalReport
+from ..events import IntervalReport, RunReport
 from ..model import ABSENT, Interval, Kind, LeaseKey, Outcome, State, Trigger, instant_key
 from ..records import OPEN, GuardReport, IntervalRecord, JobRecord, from_text
 from ..schedule import instant_id, read_id
 from ..trail import changed_by
+from .history import completed, times
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -288,6 +289,36 @@ def report_of(job: Job, record: IntervalRecord, now: datetime) -> IntervalReport
         failed_at=failed_at(record),
         span=record.span,
         known_before=True,
+    )
+
+
+def busy_report(
+    store: Store, job: Job, lease: Lease, waits: Interval | None, now: datetime
+) -> RunReport:
+    """Who works, how far that is, how long it usually takes, and which interval waits for it.
+    While a plan is made, the newest completed interval says how many ranges there may be."""
+    found = store.get(Kind.INTERVAL, job.name, lease.interval)
+    record = IntervalRecord.from_json(found.value) if found is not None else None
+    last = completed(store, job.name, now)
+    took = times(last)
+    report = RunReport(
+        job=job.name,
+        outcome=Outcome.BUSY,
+        at=now,
+        lease=lease,
+        waiting=waits.id if waits is not None else None,
+        waiting_seconds=(now - waits.scheduled_at).total_seconds() if waits else 0.0,
+        usual_seconds=took.usual,
+        slowest_seconds=took.slowest,
+    )
+    if record is None:
+        return report
+    total = record.ranges_total or (last[0].ranges_total if last else None)
+    return replace(
+        report,
+        lease_interval=record.id,
+        lease_ranges=(record.ranges_done, total),
+        lease_phase=record.phase,
     )
 
 

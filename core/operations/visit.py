@@ -28,9 +28,10 @@ from ..fencing import end_blocker
 from ..leasing import LeaseKeeper, Terms
 from ..model import ABSENT, Append, Kind, LeaseKey, Outcome, Put, State, Trigger, instant_key
 from ..records import IntervalRecord
-from .history import completed, times
+from .history import completed
 from .look import (
     Look,
+    busy_report,
     due_again,
     find_record,
     interval_at,
@@ -335,23 +336,8 @@ class Visit:
 
     def _busy(self, lease: Lease, due: Sequence[Due]) -> RunReport:
         """Who works, and what this trigger wanted of which it is not the interval at work."""
-        found = self.store.get(Kind.INTERVAL, self.job.name, lease.interval)
-        record = IntervalRecord.from_json(found.value) if found is not None else None
         waits = next((d.interval for d in due if d.interval.key != lease.interval), None)
-        now = self.facts.now
-        took = times(completed(self.store, self.job.name, self.facts.now))
-        return RunReport(
-            job=self.job.name,
-            outcome=Outcome.BUSY,
-            at=now,
-            lease=lease,
-            lease_interval=record.id if record is not None else None,
-            lease_ranges=(record.ranges_done, record.ranges_total) if record is not None else None,
-            waiting=waits.id if waits is not None else None,
-            waiting_seconds=(now - waits.scheduled_at).total_seconds() if waits else 0.0,
-            usual_seconds=took.usual,
-            slowest_seconds=took.slowest,
-        )
+        return busy_report(self.store, self.job, lease, waits, self.facts.now)
 
     def _report(
         self, seen: Look, reports: Sequence[IntervalReport], *, left: bool = False

@@ -124,9 +124,10 @@ def _positions(
                 f" they are {', '.join(columns)}",
                 hint="name that column in fields, where it stands in the file",
             )
+        lacks, that = ("column", "that column") if len(missing) == 1 else ("columns", "them")
         raise SourceUnusable(
-            f"{path} has no column {', '.join(missing)}; it has {', '.join(columns)}",
-            hint="export that column, or map the file's name to it with rename; a file without a"
+            f"{path} has no {lacks} {', '.join(missing)}; it has {', '.join(columns)}",
+            hint=f"export {that}, or map the file's names to ours with rename; a file without a"
             " header needs fields",
         )
     doubled = [name for name in names if ours.count(name) > 1]

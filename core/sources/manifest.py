@@ -11,7 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import SourceUnusable
+from ..errors import SourceUnreachable, SourceUnusable
 from .files import SourceFile
 
 if TYPE_CHECKING:
@@ -49,7 +49,15 @@ class Manifest(NamedTuple):
 
 def read_manifest(path: str) -> Manifest:
     """Read one. Raises `SourceUnreachable` (missing too), `AccessDenied`, `SourceUnusable`."""
-    file = SourceFile(path)
+    try:
+        file = SourceFile(path)
+    except SourceUnreachable as error:
+        if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+            raise
+        raise SourceUnreachable(
+            f"the manifest {path} does not exist",
+            hint="look whether the export writes it, and the source's manifest, which names it",
+        ) from error
     try:
         data = file.read(file.stream(), _LONGEST + 1)
     finally:

@@ -596,6 +596,8 @@ RUN  TRIGGER   GENERATION  WHERE         STARTED    TOOK  RANGES  END
 2>
 2> 1 account was left as it is:
 2>   acct-1: level is empty
+2>
+2>   What changed: reconcile changes entitlements 2026-11-29
 exit 0
 """
     )
@@ -628,7 +630,8 @@ def test_an_interval_that_waits_says_how_to_go_on(terminal: Cli) -> None:
         ),
         (completed(29, state=State.SKIPPED, reason="superseded", span=3), None),
         (completed(29, state=State.FAILED, reason="overtaken"), None),
-        (completed(29), None),
+        (completed(29), "What changed: reconcile changes entitlements 2026-11-29"),
+        (completed(29, grant=0, revoke=0, update=0), None),
     ],
 )
 def test_a_command_is_named_where_it_leads_on(

@@ -73,8 +73,8 @@ SOURCES = [
         "no header",
         make.source("".join(ROWS)),
         65,
-        "has no column account_id",
-        "export that column",
+        "has no columns account_id, entitlement, level; it has",
+        "export them",
     ),
     Bad(
         "bad encoding", make.source(AFTER.encode() + b"\xe4,x,1\n"), 65, "no utf-8 text", "encoding"
@@ -142,7 +142,7 @@ SOURCES = [
         "the last record is cut",
         "export is complete",
     ),
-    Bad("manifest missing", make.manifest(None), 69, ".json does not exist", "export ran"),
+    Bad("manifest missing", make.manifest(None), 69, "the manifest ", "source's manifest"),
     Bad("manifest empty", make.manifest(""), 65, "is no manifest: it is not JSON", "sha256"),
     Bad("manifest of nothing", make.manifest("{}"), 65, "neither rows nor sha256", "sha256"),
     Bad(

@@ -144,6 +144,15 @@ def tonight_done(stage: Stage) -> None:
     stage.day(30, 2, 41)
 
 
+def known(stage: Stage) -> None:
+    """The night before is completed, and tonight's is due."""
+    job(stage)
+    change_config("start = 2026-11-27", "start = 2026-11-29")(stage)
+    stage.day(29)
+    ran(*RUN)(stage)
+    stage.day(30)
+
+
 # --- what happens meanwhile
 
 
@@ -225,6 +234,7 @@ SCENES = [
     Scene("run-by-name-wrong", (*RUN, "--interval", "2026-11-30T03:00Z"), (tonight_done,)),
     Scene("run-busy", RUN, (tonight,), around=IN_THE_MIDDLE),
     Scene("run-busy-late", RUN, (late,), around=("range_committed", 1), before=much_later),
+    Scene("run-busy-planning", RUN, (known,), around=("checkpoint_saved", 2)),
     Scene("run-wait-in-vain", (*RUN, "--wait", "10m"), (tonight,), around=IN_THE_MIDDLE),
     Scene("run-needs-approval", RUN, (tonight, export(FEW))),
     Scene("run-still-needs-approval", RUN, (tonight_waits,)),
@@ -268,9 +278,7 @@ SCENES = [
     Scene("status-failed", ("status",), (failed, later(30, 2, 32))),
     Scene("status-failed-later", ("status",), (failed, later(30, 5, 0))),
     Scene("status-overdue", ("status",), (failed, later(30, 20, 0))),
-    Scene(
-        "status-given-up", ("status",), (fails_for_good, ran(*RUN, code=65), later(30, 5, 0))
-    ),
+    Scene("status-given-up", ("status",), (fails_for_good, ran(*RUN, code=65), later(30, 5, 0))),
     Scene("status-job-overdue", ("status", "entitlements"), (failed, later(30, 20, 0))),
     Scene("status-job", ("status", "entitlements"), (history,)),
     Scene("status-job-waits", ("status", "entitlements"), (tonight_waits,)),

@@ -337,7 +337,8 @@ BAD = {
     "line 3: a quote stands within": HEADER + b'a,x,1\nb,5" and 6" pipes,2\n',
     "line 3: a quote stands": HEADER + b'a,"x",1\nb, "y",2\n',
     "line 2: ',' expected after '\"'": HEADER + b'a,"x"y,1\n',
-    "has no column level": b"account_id,entitlement\na,x\n",
+    "has no column level; it has": b"account_id,entitlement\na,x\n",
+    "has no columns entitlement, level; it has": b"account_id\na\n",
     "more than one column level": b"account_id,entitlement,level,level\na,x,1,2\n",
     "is empty": b"",
 }

@@ -103,8 +103,10 @@ def test_rows_are_counted_where_reading_goes_on(
 
 
 def test_one_that_is_not_there_is_a_source_that_is_not_there(exported: Exported) -> None:
-    with pytest.raises(SourceUnreachable, match=r"2026-11-30\.json does not exist"):
+    says = r"the manifest .*2026-11-30\.json does not exist"
+    with pytest.raises(SourceUnreachable, match=says) as refused:
         exported.read(IN_ORDER, None)
+    assert "the source's manifest" in refused.value.hint
 
 
 @pytest.mark.parametrize(
