@@ -49,6 +49,7 @@ class Table:
     rows: set[Row]
     after_reading: Callable[[set[Row]], None] = lambda rows: None
     reads: int = 0
+    markers: dict[int, Committed] = field(default_factory=dict)
     commits: list[RangeChanges] = field(default_factory=list)
 
     def lines(self, span: KeySpan) -> list[bytes]:
@@ -65,6 +66,9 @@ class Table:
             and (span.upper is None or (row[0] or "") <= span.upper)
         ]
         return encode_rows(inside)
+
+    def marker(self, plan: str, number: int) -> Committed | None:
+        return self.markers.get(number)
 
     def commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:
         keys = {row[:2] for row in self.rows}
@@ -150,6 +154,7 @@ class Desk:
         size: int = 100,
         guards: GuardsConfig | None = None,
         approved: bool = False,
+        waited: bool = False,
     ) -> None:
         self.table, self.truth = Table(set(planned)), Truth(wanted)
         self.order = Order(IntervalRecord(id=NIGHT.id, scheduled_at=NOW))
@@ -166,6 +171,7 @@ class Desk:
             self._plan(number, KeySpan(lower, upper))
         self.totals = Totals(self.plan.revoke, self.plan.update, len(planned))
         self.approved = approved
+        self.waited = waited
 
     def _plan(self, number: int, span: KeySpan) -> None:
         def inside(row: Row) -> bool:
@@ -208,6 +214,7 @@ class Desk:
             self.plan,
             self.totals,
             self.approved,
+            self.waited,
         )
         steps = []
         for step in applier.steps(0):
@@ -390,3 +397,42 @@ def test_what_a_marker_tells_beyond_the_approved_plan_was_approved_by_nobody() -
     (step,) = desk.apply()
     assert (step.show["revoke"], step.show["spent_revoke"]) == (9, 9)
     assert step.cursor["beyond"] == [9, 0]
+
+
+@pytest.mark.parametrize(("again", "left"), [((4,), 4), ((2, 2), 2), ((3,), 0)])
+def test_what_is_new_in_ranges_that_a_waiting_plan_found_equal_is_judged_too(
+    again: tuple[int, ...], left: int
+) -> None:
+    desk = Desk(rows("10"), rows("10"), size=1, guards=STRICT, waited=True)
+    for account, count in zip(("a1", "a3"), again, strict=False):
+        desk.table.rows |= old(account, count)
+    if left:
+        with pytest.raises(GuardTripped):
+            desk.apply()
+    else:
+        desk.apply()
+    assert sum(row[1] != "seats" for row in desk.table.rows) == left
+
+
+def test_what_a_killed_run_looked_at_again_and_did_not_tell_counts_with_what_is_new() -> None:
+    desk = Desk(rows("10"), rows("10"), size=1, guards=STRICT, waited=True)
+    untold = Committed(checksum([]), {Action.GRANT: 0, Action.REVOKE: 2, Action.UPDATE: 0})
+    desk.table.markers[len(ACCOUNTS) + 1] = untold
+    desk.table.rows |= old("a3", 2)
+    with pytest.raises(GuardTripped):
+        desk.apply()
+
+
+@pytest.mark.parametrize("before", [1, 2])
+def test_what_earlier_runs_of_the_plan_applied_beyond_it_counts_with_what_is_new(
+    before: int,
+) -> None:
+    desk = Desk(rows("10"), rows("0"), guards=STRICT)
+    cursor: Any = {"phase": "applying", "plan": "plan", "beyond": [before, 0]}
+    desk.order.record = replace(desk.order.record, cursor=cursor)
+    desk.table.rows |= old("a5", 2)
+    if before == 1:
+        assert desk.apply()[-1].cursor["beyond"] == [3, 0]
+    else:
+        with pytest.raises(GuardTripped):
+            desk.apply()

@@ -30,7 +30,7 @@ from reconcile.core.records import (
 )
 from reconcile.core.rows import Action, Change
 from reconcile.core.work.entitlements import allowance
-from reconcile.core.work.entitlements.allowance import WINDOW, spent_by_others
+from reconcile.core.work.entitlements.allowance import WINDOW, settle_others, spent_by_others
 from reconcile.core.work.entitlements.compare import pack
 from reconcile.core.work.entitlements.judge import (
     Totals,
@@ -41,7 +41,7 @@ from reconcile.core.work.entitlements.judge import (
     planned_changes,
 )
 from reconcile.core.work.entitlements.plan import APPLYING
-from reconcile.core.work.entitlements.standing import counted
+from reconcile.core.work.entitlements.standing import counted, is_void
 from reconcile.core.work.entitlements.tally import most_common
 from reconcile.stores.memory import MemoryServer
 
@@ -210,42 +210,62 @@ def test_what_a_clock_ahead_of_now_has_dated_counts_for_nothing() -> None:
     assert revoked_by_others(("2026-11-29T02:30:00Z", 3, -timedelta(minutes=1))) == 0
 
 
+NIGHT = "2026-11-29T02:30:00Z"
+PLANNED = plan(ranges=1, complete=True, revoke=8, update=3, approvable=Checksum(11, 5))
+
+
+def killed(told: tuple[int, int] = (8, 3), **facts: Any) -> tuple[Any, Any, IntervalRecord]:
+    """A store and a target where a run was killed with its one range in the target, untold."""
+    store = MemoryServer(Clock(), "s").connect()  # type: ignore[arg-type]
+    part = RangeRecord(1, Checksum(1, 1), Checksum(9, 9), revoke=8, update=3)
+    cursor: Any = {"phase": APPLYING, "plan": "p", "range": 0}
+    record = IntervalRecord(NIGHT, NOW, runs=1, cursor=cursor, revoke=1, spent_revoke=1, **facts)
+    run = RunRecord(1, RunId("r1"), Trigger.SCHEDULE, 1, {}, NOW, ending=Ending.ABANDONED)
+    store.note(
+        [
+            Put(Kind.PLAN, "j", "p", PLANNED.to_json()),
+            Put(Kind.RANGE, "j", range_key("p", 1), part.to_json()),
+            Put(Kind.INTERVAL, "j", NIGHT, record.to_json(), tag=record.tag),
+            Put(Kind.RUN, "j", run_key(NIGHT, 1), run.to_json(), tag=run.tag),
+        ]
+    )
+    changes = {Action.GRANT: 4, Action.REVOKE: told[0], Action.UPDATE: told[1]}
+    markers = {1: Committed(Checksum(), changes)}
+    return store, SimpleNamespace(marker=lambda plan, number: markers.get(number)), record
+
+
 @pytest.mark.parametrize(
     ("approved", "told", "spent"),
     [
-        ("nothing", (8, 3), (8, 3)),
-        ("the plan", (8, 3), (0, 0)),
-        ("another plan", (8, 3), (8, 3)),
-        ("the plan", (9, 3), (9, 3)),
-        ("the plan", (8, 2), (8, 2)),
+        (None, (8, 3), (8, 3)),
+        (PLANNED.hash, (8, 3), (0, 0)),
+        ("0" * 12, (8, 3), (8, 3)),
+        (PLANNED.hash, (9, 3), (9, 3)),
+        (PLANNED.hash, (8, 2), (8, 2)),
     ],
 )
 def test_what_a_killed_run_did_not_tell_is_counted_unless_just_that_was_approved(
-    approved: str, told: tuple[int, int], spent: tuple[int, int]
+    approved: str | None, told: tuple[int, int], spent: tuple[int, int]
 ) -> None:
-    store = MemoryServer(Clock(), "s").connect()  # type: ignore[arg-type]
-    found = plan(ranges=1, complete=True, revoke=8, update=3, approvable=Checksum(11, 5))
-    part = RangeRecord(1, Checksum(1, 1), Checksum(9, 9), revoke=8, update=3)
-    store.note(
-        [
-            Put(Kind.PLAN, "j", "p", found.to_json()),
-            Put(Kind.RANGE, "j", range_key("p", 1), part.to_json()),
-        ]
-    )
-    hashes: dict[str, Any] = {"the plan": {"hash": found.hash}, "another plan": {"hash": "0" * 12}}
-    record = IntervalRecord(
-        id="i",
-        scheduled_at=NOW,
-        cursor={"phase": APPLYING, "plan": "p", "range": 0},
-        approval=hashes.get(approved),
-        revoke=1,
-        spent_revoke=1,
-    )
-    changes = {Action.GRANT: 4, Action.REVOKE: told[0], Action.UPDATE: told[1]}
-    target: Any = SimpleNamespace(marker=lambda plan, number: Committed(Checksum(), changes))
+    store, target, record = killed(told, approval=approved and {"hash": approved})
     after = counted(record, store, target, "j")
     assert (after.grant, after.revoke, after.update) == (4, 1 + told[0], told[1])
     assert (after.spent_revoke - 1, after.spent_update) == spent
+
+
+@pytest.mark.parametrize("void", [False, True])
+def test_what_a_killed_run_of_another_interval_did_not_tell_counts_once(void: bool) -> None:
+    store, target, _ = killed()
+    tonight = "2026-11-30T02:30:00Z"
+    assert spent_by_others(store, target, "j", tonight, NOW) == 8
+    store.note(settle_others(store, target, "j", tonight, NOW, void=void))
+    assert spent_by_others(store, target, "j", tonight, NOW) == 8
+    run = RunRecord.from_json(store.get(Kind.RUN, "j", run_key(NIGHT, 1)).value)
+    assert (run.revoked, run.revoked_at) == (8, NOW)
+    after = IntervalRecord.from_json(store.get(Kind.INTERVAL, "j", NIGHT).value)
+    assert (after.revoke, after.spent_revoke, after.spent_update) == (9, 9, 3)
+    assert is_void(after.cursor or {}) == void
+    assert settle_others(store, target, "j", tonight, NOW, void=False) == []
 
 
 def test_a_rerun_that_is_given_up_leaves_what_it_applied_on_the_account() -> None:

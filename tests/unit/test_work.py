@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 11, 29, 2, 30, tzinfo=UTC)
 NIGHT = Interval("entitlements", NOW, "2026-11-29")
-SCHEMA = Schema((Column("account", ColumnKind.TEXT), Column("e", ColumnKind.TEXT)), key=(0, 1))
-ROWS = [(f"a{n:02d}", "sso") for n in range(20)]
+SCHEMA = Schema(tuple(Column(name, ColumnKind.TEXT) for name in ("account", "e", "level")), (0, 1))
+ROWS = [(f"a{n:02d}", "sso", "1") for n in range(20)]
 
 
 class Reading:
@@ -49,12 +49,12 @@ class Reading:
 
 
 class Target:
-    """Holds what the source has, so that nothing is applied, and `more`."""
+    """Holds what the source has, so that nothing is applied, or other `rows`."""
 
     fenced = True
 
-    def __init__(self, *more: tuple[str, str]) -> None:
-        self.rows = sorted([*ROWS, *more])
+    def __init__(self, rows: list[tuple[str, str, str]] = ROWS) -> None:
+        self.rows = rows
 
     def schema(self) -> Schema:
         return SCHEMA
@@ -162,13 +162,14 @@ def test_a_plan_of_another_rerun_does_not_stand() -> None:
 
 # --- what is judged
 
-LOSSES = Target(*((f"a{n:02d}", "old") for n in range(8)))
+REVOKES = sorted([*ROWS, *((f"a{n:02d}", "old", "1") for n in range(8))])
+UPDATES = [(account, name, "2") for account, name, _ in ROWS[:8]] + ROWS[8:]
 
 
-def judged(order: Order, **guards: Any) -> GuardReport:
-    """Work until a guard trips."""
-    half = GuardsConfig(max_revoke=0.5, max_revoke_min=0, **guards)
-    for step in work(Reading(), LOSSES, half).steps(order):  # type: ignore[arg-type]
+def judged(order: Order, rows: list[tuple[str, str, str]] = REVOKES) -> GuardReport:
+    """Work until a guard trips: on more than half of the base."""
+    half = GuardsConfig(max_revoke=0.5, max_update=0.5, max_revoke_min=0)
+    for step in work(Reading(), Target(rows), half).steps(order):  # type: ignore[arg-type]
         if step.needs_approval is not None:
             return step.needs_approval
         order.save(step)
@@ -191,3 +192,19 @@ def test_an_approval_stands_for_the_whole_hash_and_nothing_like_it() -> None:
         assert judged(order).hash == plan
     order.approval = plan[:-1]
     assert judged(order).hash == plan
+
+
+def test_what_the_interval_applied_before_this_plan_counts_with_it() -> None:
+    order = Order()
+    order.record = replace(order.record, base=100, spent_revoke=43, spent_update=43)
+    assert judged(order).guard == "max_revoke"
+    order = Order()
+    order.record = replace(order.record, base=100, spent_revoke=43, spent_update=43)
+    report = judged(order, UPDATES)
+    assert (report.guard, report.update, report.spent) == ("max_update", 8, 43)
+
+
+def test_what_an_approved_plan_did_does_not_count_with_the_next_one() -> None:
+    order = Order()
+    order.record = replace(order.record, base=10, revoke=90, update=90)
+    assert judged(order).spent == 0
