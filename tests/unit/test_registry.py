@@ -70,8 +70,8 @@ def test_connections_of_one_opener_in_memory_share_a_server() -> None:
         ("sqlite://", "names no file", "sqlite:///absolute/path"),
         ("sqlite:///", "names no file", "sqlite:///absolute/path"),
         ("sqlite:state.db", "names no file", "sqlite:///absolute/path"),
-        ("sqlite:///a.db?mode=ro", "'mode=ro'", "single_host=yes"),
-        ("sqlite:///a.db?single_host=maybe", "'single_host=maybe'", "single_host=yes"),
+        ("sqlite:///a.db?mode=ro", "?mode=ro has options", "single_host=yes"),
+        ("sqlite:///a.db?single_host=maybe", "?single_host=maybe has options", "single_host=yes"),
         ("memory:shared", "something behind memory:", "write memory: alone"),
     ],
 )
