@@ -410,7 +410,8 @@ def test_what_is_new_in_ranges_that_a_waiting_plan_found_equal_is_judged_too(
         with pytest.raises(GuardTripped):
             desk.apply()
     else:
-        desk.apply()
+        step = desk.apply()[-1]
+        assert (step.show["revoke"], step.show["spent_revoke"]) == (3, 3)
     assert sum(row[1] != "seats" for row in desk.table.rows) == left
 
 
@@ -421,6 +422,16 @@ def test_what_a_killed_run_looked_at_again_and_did_not_tell_counts_with_what_is_
     desk.table.rows |= old("a3", 2)
     with pytest.raises(GuardTripped):
         desk.apply()
+
+
+@pytest.mark.parametrize(("approved", "spent"), [(False, [2, 9]), (True, [0, 0])])
+def test_what_is_applied_counts_for_later_plans_unless_it_was_approved(
+    approved: bool, spent: list[int]
+) -> None:
+    desk = Desk(rows("10"), rows("0") | old("a1", 2), guards=STRICT, approved=approved)
+    (step,) = desk.apply()
+    assert [step.show["revoke"], step.show["update"]] == [2, 9]
+    assert [step.show["spent_revoke"], step.show["spent_update"]] == spent
 
 
 @pytest.mark.parametrize("before", [1, 2])

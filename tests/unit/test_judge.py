@@ -117,6 +117,7 @@ def test_what_was_spent_and_what_others_revoked_count_with_a_plan_that_revokes()
     assert judge_counts(guards, Totals(50, 0, 1000, spent_revoke=30, others=20)) is None
     assert judge_counts(guards, Totals(51, 0, 1000, spent_revoke=30, others=20)) is not None
     assert judge_counts(guards, Totals(0, 5, 1000, spent_revoke=900, others=900)) is None
+    assert judge_counts(guards, Totals(5, 0, 1000, spent_update=900)) is None
     assert judge_counts(guards, Totals(0, 300, 1000, others=900, spent_update=200)) is None
     assert judge_counts(guards, Totals(0, 301, 1000, spent_update=200)) is not None
 
@@ -333,6 +334,7 @@ def test_a_trip_is_explained_in_the_same_memory_whatever_the_drift() -> None:
     report, much = explained(90)
     assert much < 1.3 * little
     assert report.losing_names == [f"acct-000001-{n:06d}" for n in range(5)]
+    assert report.losing_accounts == 90 * 50
     assert report.revokes_elsewhere == 0
     assert report.most_revoked[0] == ["seats", 90 * 25]
 

@@ -8,10 +8,12 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from reconcile.core.checksum import encode
 from reconcile.core.config import GuardsConfig
 from reconcile.core.model import ABSENT, Interval, Json, Kind, Put, Record
-from reconcile.core.records import GuardReport, IntervalRecord
+from reconcile.core.records import GuardReport, IntervalRecord, PlanRecord
 from reconcile.core.rows import Column, ColumnKind, KeySpan, Page, Schema
 from reconcile.core.work.entitlements.judge import digest
 from reconcile.core.work.entitlements.work import EntitlementsWork
@@ -55,11 +57,16 @@ class Target:
 
     def __init__(self, rows: list[tuple[str, str, str]] = ROWS) -> None:
         self.rows = rows
+        self.reads = 0
 
     def schema(self) -> Schema:
         return SCHEMA
 
+    def marker(self, plan: str, number: int) -> None:
+        """No run was killed."""
+
     def lines(self, span: KeySpan) -> list[bytes]:
+        self.reads += 1
         return [
             encode(row)
             for row in self.rows
@@ -158,6 +165,20 @@ def test_a_plan_of_another_rerun_does_not_stand() -> None:
     again = Reading()
     next(work(again).steps(order))  # type: ignore[arg-type]
     assert again.asked == [(None, None)]
+
+
+@pytest.mark.parametrize(("approved", "reads"), [(True, 5), (False, 0)])
+def test_what_a_plan_found_equal_is_looked_at_again_once_it_has_waited_for_approval(
+    approved: bool, reads: int
+) -> None:
+    order = Order()
+    for step in work(Reading()).steps(order):  # type: ignore[arg-type]
+        order.save(step)
+    plan = PlanRecord.from_json(order.kept[Kind.PLAN, "p"].value)
+    order.approval = plan.hash if approved else None
+    later = Target()
+    assert list(work(Reading(), later).steps(order)) == []  # type: ignore[arg-type]
+    assert later.reads == reads
 
 
 # --- what is judged
