@@ -23,6 +23,9 @@ SOURCE_TYPES = ("csv", "jsonl")
 TARGET_TYPES = ("sql",)
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|$)")
+_LIBPQ = re.compile(
+    r"\b(host|hostaddr|dbname|user|password|port|sslmode|service)\s*=", re.IGNORECASE
+)
 _SUFFIXES = {
     "csv": (".csv", ".csv.gz"),
     "jsonl": (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"),
@@ -159,7 +162,8 @@ def database_url(text: str, folder: Path) -> str:
     """A store's or target's address, normalised: an SQLite path becomes `sqlite_url`.
 
     Relative paths are those of `folder`. Other schemes are left as they are. `ConfigError`
-    for an SQLite address that names no file.
+    for an SQLite address that names no file, and for the `host=… password=…` of PostgreSQL's
+    own tools, which would else be the name of a file and shown as one.
     """
     kind, _, rest = text.partition(":")
     if kind.lower() == "sqlite" and rest:
@@ -174,7 +178,14 @@ def database_url(text: str, folder: Path) -> str:
 
         path, _, query = rest.removeprefix("///").partition("?")
         return _file_url(unquote(path), query, folder)
-    return text if _SCHEME.match(text) else _file_url(text, "", folder)
+    if _SCHEME.match(text):
+        return text
+    if _LIBPQ.search(text):
+        raise ConfigError(
+            "this address is a list of NAME=VALUE, which is no address here",
+            hint="write postgresql://USER@HOST/NAME; where a file is called so, sqlite:///FILE",
+        )
+    return _file_url(text, "", folder)
 
 
 def scheme(url: str) -> str:

@@ -31,6 +31,9 @@ _LONGEST = timedelta(days=36500)
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%", re.ASCII)
 _VARIABLE = re.compile(r"\$\{([^}]*)(\}?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SHORTEST_SECRET = 4
+"""Letters; shorter ones are found in every word."""
+_QUOTING = "'\"{"
 
 
 class Problem(NamedTuple):
@@ -60,6 +63,14 @@ class Problems:
         self.folder = folder
         self.read_secret = read_secret
         self.found: list[Problem] = []
+        self._filled: dict[str, str] = {}
+
+    def variable(self, name: str) -> str | None:
+        """A variable of the environment; its value is shown in no problem from now on."""
+        value = self.environ.get(name)
+        if value is not None and len(value) >= _SHORTEST_SECRET:
+            self._filled[value] = f"${{{name}}}"
+        return value
 
     def add(
         self,
@@ -71,10 +82,17 @@ class Problems:
         *,
         denied: bool = False,
     ) -> None:
-        """Note a problem, once."""
+        """Note a problem, once. What came out of the environment is shown as it is written."""
+        text, mend = self._as_written(text), self._as_written(mend)
         problem = Problem(file, key, text, mend, line, denied)
         if problem not in self.found:
             self.found.append(problem)
+
+    def _as_written(self, text: str) -> str:
+        for value in sorted(self._filled, key=len, reverse=True):
+            text = text.replace(value, self._filled[value])
+            text = text.replace(repr(value)[1:-1], self._filled[value])
+        return text
 
 
 class Section:
@@ -90,7 +108,14 @@ class Section:
         self._asked: set[str] = set()
 
     def wrong(self, key: str, text: str, mend: str = "") -> None:
-        """Report a key of this table, or with "" the table itself."""
+        """Report a key of this table, or with "" the table itself. A text that quotes any part
+        of a value is not told of one that the environment had a part in: it may be secret."""
+        written = _with_variables(self._values.get(key))
+        if written and any(mark in text for mark in _QUOTING):
+            text = f"is {written}, which cannot be used as the environment fills it in"
+        self._report(key, text, mend)
+
+    def _report(self, key: str, text: str, mend: str) -> None:
         self.problems.add(self.file, (*self.path, key) if key else self.path, text, mend)
 
     def __contains__(self, key: str) -> bool:
@@ -299,7 +324,7 @@ class Section:
             if not match[2] or not _NAME.fullmatch(match[1]):
                 missing.append(("has ${ that begins no ${NAME}", "write ${NAME}"))
                 return ""
-            found = self.problems.environ.get(match[1])
+            found = self.problems.variable(match[1])
             if found is None:
                 text = f"reads ${{{match[1]}}}, which the environment does not have"
                 missing.append((text, f"set {match[1]} where this command is called"))
@@ -308,7 +333,7 @@ class Section:
 
         filled = _VARIABLE.sub(value, text)
         if missing:
-            self.wrong(key, *missing[0])
+            self._report(key, *missing[0])
             return None
         if "\0" in filled:
             self.wrong(key, "has a NUL character in it", "take it out")
@@ -338,6 +363,12 @@ def show_duration(duration: timedelta) -> str:
         if duration and duration % _UNITS[letter] == timedelta():
             return f"{duration // _UNITS[letter]}{letter}"
     return f"{duration // _UNITS['s']}s"
+
+
+def _with_variables(value: object) -> str:
+    """What a value says that has variables in it, as it is written; "" where it has none."""
+    items = value if isinstance(value, list) else [value]
+    return ", ".join(repr(i) for i in items if isinstance(i, str) and _VARIABLE.search(i))
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:

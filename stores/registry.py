@@ -59,8 +59,9 @@ def opener(
     if scheme in others:
         open_other: Opener = others[scheme].load()
         return open_other(url, clock=clock, host=host, entropy=entropy, patience=patience)
+    # Not quoted: where no colon ends a scheme, or a variable gave it, it may hold a secret.
     raise ConfigError(
-        f"[store] url: {scheme!r} is not a kind of store",
+        "[store] url: what it begins with is not a kind of store",
         hint=_schemes([*_BUILT_IN, *others]),
     )
 

@@ -36,6 +36,8 @@ URLS = [
     f"https://{SECRET}@h/x",
     f"https://h/x?api_key={SECRET}#there",
     f"memory://?auth={SECRET}",
+    f"host=h password={SECRET} dbname=x",
+    f"service={SECRET}",
 ]
 COMMANDS = [
     ("run", "entitlements"),
@@ -120,6 +122,54 @@ def test_the_environment_and_files_keep_theirs(cli: Cli, url: str) -> None:
         cli.configure(f"{JOB}[jobs.entitlements.target]\n{said}\n")
         said_nothing(cli, cli("run", "entitlements"))
     wrote_nothing(cli.folder, "secret")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f'[store]\nurl = "sqlite:${{PW}}"\n{JOB}{TARGET}',
+        f'{JOB}{TARGET}encoding = "${{PW}}"\n',
+        JOB.replace('"export.csv"', '{ path = "x.csv", encoding = "${PW}" }') + TARGET,
+        JOB.replace('"export.csv"', '{ path = "x.csv", type = "${PW}" }') + TARGET,
+        JOB.replace("export.csv", "{${PW}}.csv") + TARGET,
+        JOB.replace("30 2 * * *", "${PW}") + TARGET,
+        JOB.replace("30 2 * * *", "30 ${PW} * * *") + TARGET,
+        f'{JOB}{TARGET}timezone = "${{PW}}"\n',
+        f'{JOB}{TARGET}key_policy = "${{PW}}"\n',
+        f'{JOB}{TARGET}deadline = "${{PW}}"\n',
+        f'{JOB}{TARGET}range_size = "${{PW}}"\n',
+        f'{JOB}{TARGET}account = "${{PW}}"\ncolumns = ["${{PW}}"]\n',
+        f'{JOB}{TARGET}account = "a"\ncolumns = ["b"]\nkey = ["a", "${{PW}}"]\n',
+        f'{JOB}{TARGET}columns = ["${{PW}}", "${{PW}}"]\n',
+        f'[store]\nurl_file = "${{PW}}"\n{JOB}{TARGET}',
+    ],
+)
+@pytest.mark.parametrize("secret", [SECRET, f"x.{SECRET}+y", f"{SECRET}'\\"])
+def test_what_a_variable_says_is_in_no_refusal(cli: Cli, said: str, secret: str) -> None:
+    cli.environ = {"PW": secret}
+    cli.configure(said)
+    for argv in (("config",), ("--json", "run", "entitlements")):
+        shown = cli(*argv)
+        said_nothing(cli, shown)
+        assert shown.code == 78, f"{shown}"
+
+
+def test_the_kind_of_a_store_may_be_a_secret_by_mistake(cli: Cli) -> None:
+    cli.environ = {"PW": SECRET}
+    cli.configure(f'[store]\nurl = "${{PW}}://h/x"\n{JOB}{TARGET}')
+    for argv in (("config",), ("--json", "run", "entitlements")):
+        shown = cli(*argv)
+        said_nothing(cli, shown)
+        assert shown.code == 78, f"{shown}"
+
+
+def test_what_a_variable_says_is_shown_as_it_is_written(cli: Cli) -> None:
+    cli.environ = {"PW": SECRET}
+    cli.configure(JOB.replace("30 2 * * *", "30 ${PW} * * *") + f'{TARGET}timezone = "${{PW}}"\n')
+    shown = cli("config")
+    assert "schedule: is '30 ${PW} * * *', which cannot be used" in shown.words
+    assert "timezone: is '${PW}', which cannot be used" in shown.words
+    assert 'write timezone = "UTC"' in shown.words
 
 
 @pytest.mark.parametrize("url", URLS)

@@ -390,8 +390,22 @@ CONFIGURATIONS = [
         "store of no version",
         make.calls("--store", "ftp://h/x", "run", "entitlements"),
         78,
-        "'ftp' is not a kind of store",
+        "what it begins with is not a kind of store",
         "sqlite:",
+    ),
+    Bad(
+        "store as PostgreSQL's own tools have it",
+        make.job('[store]\nurl = "host=h password=S3cr3t dbname=x"'),
+        78,
+        "store.url: this address is a list of NAME=VALUE",
+        "postgresql://USER@HOST/NAME",
+    ),
+    Bad(
+        "target as PostgreSQL's own tools have it",
+        make.config('"app.db"', '"dbname = x user=u"'),
+        78,
+        "target: this address is a list of NAME=VALUE",
+        "postgresql://USER@HOST/NAME",
     ),
     Bad(
         "option of a store",

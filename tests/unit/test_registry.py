@@ -61,8 +61,8 @@ def test_connections_of_one_opener_in_memory_share_a_server() -> None:
 @pytest.mark.parametrize(
     ("url", "message", "hint"),
     [
-        ("mysql://host/db", "'mysql' is not a kind of store", "known are memory:, sqlite:"),
-        ("state.db", "'state.db' is not a kind of store", "known are memory:, sqlite:"),
+        ("mysql://host/db", "is not a kind of store", "known are memory:, sqlite:"),
+        ("state.db", "is not a kind of store", "known are memory:, sqlite:"),
         ("postgresql://h/db", "this version has no postgresql store", "sqlite:///PATH"),
         ("postgres://h/db", "this version has no postgres store", "sqlite:///PATH"),
         ("redis://h", "this version has no redis store", "sqlite:///PATH"),
