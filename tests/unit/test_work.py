@@ -32,9 +32,9 @@ ROWS = [(f"a{n:02d}", "sso", "1") for n in range(20)]
 class Reading:
     """Remembers from where it was read, and serves what it was asked for."""
 
-    fingerprint = "f"
-
-    def __init__(self) -> None:
+    def __init__(self, fingerprint: str = "f", bad: str = "") -> None:
+        self.fingerprint = fingerprint
+        self.bad = bad
         self.asked: list[tuple[str | None, Json]] = []
         self.served = 0
 
@@ -44,7 +44,8 @@ class Reading:
         for at in range(start, len(ROWS), 3):
             page = ROWS[at : at + 3]
             self.served += len(page)
-            yield Page(list(page), resume=at)
+            bad = {row[0]: "no number" for row in page if row[0] == self.bad}
+            yield Page([row for row in page if row[0] not in bad], at, bad)
 
     def close(self) -> None:
         """Nothing to free."""
@@ -157,12 +158,15 @@ def test_what_waits_is_looked_at_again_when_the_source_or_a_guard_is_another() -
         assert not ours.still_waits(NIGHT, waiting | {"guards": digest(other)})
 
 
-def test_a_plan_of_another_rerun_does_not_stand() -> None:
+@pytest.mark.parametrize(("rerun", "fingerprint"), [(1, "f"), (0, "g")])
+def test_a_plan_of_another_rerun_or_another_truth_does_not_stand(
+    rerun: int, fingerprint: str
+) -> None:
     order = Order()
     for step in islice(work(Reading()).steps(order), 3):  # type: ignore[arg-type]
         order.save(step)
-    order.record = replace(order.record, rerun=1)
-    again = Reading()
+    order.record = replace(order.record, rerun=rerun)
+    again = Reading(fingerprint)
     next(work(again).steps(order))  # type: ignore[arg-type]
     assert again.asked == [(None, None)]
 
@@ -187,10 +191,15 @@ REVOKES = sorted([*ROWS, *((f"a{n:02d}", "old", "1") for n in range(8))])
 UPDATES = [(account, name, "2") for account, name, _ in ROWS[:8]] + ROWS[8:]
 
 
-def judged(order: Order, rows: list[tuple[str, str, str]] = REVOKES) -> GuardReport:
+def judged(
+    order: Order,
+    rows: list[tuple[str, str, str]] = REVOKES,
+    reading: Reading | None = None,
+    must_contain: tuple[str, ...] = (),
+) -> GuardReport:
     """Work until a guard trips: on more than half of the base."""
-    half = GuardsConfig(max_revoke=0.5, max_update=0.5, max_revoke_min=0)
-    for step in work(Reading(), Target(rows), half).steps(order):  # type: ignore[arg-type]
+    half = GuardsConfig(max_revoke=0.5, max_update=0.5, max_revoke_min=0, must_contain=must_contain)
+    for step in work(reading or Reading(), Target(rows), half).steps(order):  # type: ignore[arg-type]
         if step.needs_approval is not None:
             return step.needs_approval
         order.save(step)
@@ -229,3 +238,24 @@ def test_what_an_approved_plan_did_does_not_count_with_the_next_one() -> None:
     order = Order()
     order.record = replace(order.record, base=10, revoke=90, update=90)
     assert judged(order).spent == 0
+
+
+def test_who_must_be_there_is_looked_for_in_all_ranges_and_not_found_in_quarantine() -> None:
+    def guard(bad: str, *must: str) -> str:
+        order = Order()
+        order.record = replace(order.record, base=10)
+        return judged(order, REVOKES, Reading(bad=bad), must).guard
+
+    assert guard("", "a00", "a09", "a19") == "max_revoke"
+    assert guard("a18", "a00", "a09", "a19") == "max_revoke"
+    assert guard("", "a00", "b", "a19") == "must_contain"
+    assert guard("a09", "a00", "a09", "a19") == "must_contain"
+
+
+def test_accounts_that_would_lose_everything_are_counted_over_all_ranges() -> None:
+    order = Order()
+    order.record = replace(order.record, base=10)
+    gone = [("a005", "sso", "1"), ("a155", "sso", "1"), ("b", "sso", "1")]
+    report = judged(order, sorted([*REVOKES, *gone]))
+    assert (report.revoke, report.losing_accounts, report.revokes_elsewhere) == (11, 3, 8)
+    assert report.losing_names == ["a005", "a155", "b"]
