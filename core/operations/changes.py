@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UsageError
@@ -15,7 +15,6 @@ from .look import find_instant, look, open_records, read_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
 
     from ..config import Job
     from ..model import JsonObject
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
 
 class ChangesRequest(NamedTuple):
     """`reconcile changes`. `interval` is an id, `latest` or `oldest`; None: all, or with
-    `planned` the oldest that has a plan, else the last dry run's. `plan`: that one."""
+    `planned` the last dry run's plan where that is newer than what the oldest unfinished
+    interval has. `plan`: that one."""
 
     job: str
     interval: str | None = None
@@ -98,6 +98,14 @@ def _record(
     return record
 
 
+def _begun(store: Store, job: Job, plan: str) -> datetime:
+    """When a plan was begun that an interval has; one that is gone by now, before all others."""
+    found = store.get(Kind.PLAN, job.name, plan)
+    if found is None:
+        return datetime.min.replace(tzinfo=UTC)
+    return PlanRecord.from_json(found.value).begun_at
+
+
 def _plan(store: Store, job: Job, record: IntervalRecord | None) -> str:
     """The id of the plan meant. That of a completed interval is in the log, and no plan now."""
     if record is not None and record.state is State.COMPLETED:
@@ -109,8 +117,11 @@ def _plan(store: Store, job: Job, record: IntervalRecord | None) -> str:
         plans = [record.plan] if record.plan is not None else []
     else:
         plans = [one.plan for one, _ in open_records(store, job.name) if one.plan is not None]
-        dry = store.scan(Kind.PLAN, job.name, tag="dry")
-        plans += [PlanRecord.from_json(found.value).id for found in dry]
+        for found in store.scan(Kind.PLAN, job.name, tag="dry"):
+            dry = PlanRecord.from_json(found.value)
+            # Who has just looked means what was found then, and not what waits since before.
+            at = 0 if plans and _begun(store, job, plans[0]) < dry.begun_at else len(plans)
+            plans.insert(at, dry.id)
     if not plans:
         raise UsageError(
             f"{job.name} has no plan" + (f" for {record.id}" if record is not None else ""),

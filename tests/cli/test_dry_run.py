@@ -97,6 +97,23 @@ def test_a_dry_run_into_a_pipe_shows_its_own_plan_where_a_night_has_another(nigh
     assert len(night(*DRY).data.splitlines()) == 4
 
 
+def test_what_a_terminal_left_out_is_that_of_the_dry_run_and_not_of_a_night_that_waits(
+    night: Cli,
+) -> None:
+    write_source(night.folder / "export.csv", [row for row in HAS if row[0] < "acct-0025"])
+    assert night(*RUN).code == 4
+    night.clock.advance(60)
+    write_source(night.folder / "export.csv", SHOULD)
+    night.terminal = True
+    assert "1 more: reconcile changes entitlements --planned" in night(*DRY).words
+    night.terminal = False
+    assert len(night("changes", "entitlements", "--planned").data.splitlines()) == 5
+    night.clock.advance(60)
+    write_source(night.folder / "export.csv", [row for row in HAS if row[0] < "acct-0024"])
+    assert night(*RUN).code == 4
+    assert len(night("changes", "entitlements", "--planned").data.splitlines()) == 51
+
+
 def test_a_plan_that_is_gone_before_it_was_printed_is_not_taken_for_all(
     night: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
