@@ -31,6 +31,9 @@ MIN_TTL = timedelta(seconds=2)
 """Shorter leases cost more renewals than they save waiting."""
 
 
+_SINGLE_HOST = {"": False, "single_host=no": False, "single_host=yes": True}
+
+
 class StoreConfig(NamedTuple):
     """`[store]`. `url` is normalised, see `sqlite_url`; its query is kept."""
 
@@ -75,8 +78,9 @@ class SourceConfig(NamedTuple):
 
 
 class TargetConfig(NamedTuple):
-    """`[jobs.NAME.target]`. `url` is normalised, see `sqlite_url`. `columns` are those
-    beside the account. `key_policy` is the job's: the target's schema tells it the source."""
+    """`[jobs.NAME.target]`. `url` is normalised, see `sqlite_url`; its query is kept.
+    `columns` are those beside the account. `key_policy` is the job's: the target's schema tells
+    it the source."""
 
     type: str
     url: str
@@ -163,6 +167,12 @@ def sqlite_url(path: PurePath, query: str = "") -> str:
     for mark in "%?#":
         text = text.replace(mark, f"%{ord(mark):02X}")
     return f"sqlite://{text}" + (f"?{query}" if query else "")
+
+
+def single_host(url: str) -> bool | None:
+    """Whether a URL of `sqlite_url` vouches that no other host uses the file; None where it has
+    options that are not known."""
+    return _SINGLE_HOST.get(url.partition("?")[2])
 
 
 def sqlite_path(url: str) -> Path:

@@ -223,7 +223,7 @@ def _meant(name: str, jobs: Section, known: Mapping[str, Job]) -> str | None:
 
 def _check_files(store: str, jobs: Iterable[Job], problems: Problems) -> None:
     """Refuse a target in the store's file, and two jobs that own the same rows."""
-    owners: dict[tuple[str, str], list[Job]] = {}
+    owners: dict[tuple[Path, str], list[Job]] = {}
     for job in jobs:
         target, key = job.work.target, ("jobs", job.name, "target")
         if scheme(store) == "sqlite" and _real(store) == _real(target.url):
@@ -233,7 +233,7 @@ def _check_files(store: str, jobs: Iterable[Job], problems: Problems) -> None:
                 "is the file of the store",
                 "keep the store in a file of its own: [store] url",
             )
-        others = owners.setdefault((target.url, target.table), [])
+        others = owners.setdefault((sqlite_path(target.url), target.table), [])
         for other in others:
             scope = other.work.target.scope
             if scope is None or target.scope is None or scope == target.scope:

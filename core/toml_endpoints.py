@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import placeholders
-from .config import SourceConfig, TargetConfig, sqlite_url
+from .config import SourceConfig, TargetConfig, single_host, sqlite_url
 from .errors import ConfigError
 from .keys import KeyPolicy
 
@@ -213,8 +213,12 @@ def _sqlite(section: Section, key: str, folder: Path) -> str | None:
     if scheme(url) != "sqlite":
         section.wrong(key, "only SQLite targets are supported by this version", "name a file")
         return None
-    if "?" in url:
-        section.wrong(key, "has options after a ?, and a target has none", "take them out")
+    if single_host(url) is None:
+        section.wrong(
+            key,
+            "has options after a ? that are not known",
+            "take them out; a target takes ?single_host=yes or ?single_host=no only",
+        )
         return None
     return url
 

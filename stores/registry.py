@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ..core.config import sqlite_path
+from ..core.config import single_host, sqlite_path
 from ..core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -77,7 +77,12 @@ def _sqlite(
             f"[store] url: {_shown(url)} names no file",
             hint="write sqlite:///absolute/path",
         )
-    single_host = _single_host(url)
+    vouched = single_host(url)
+    if vouched is None:
+        raise ConfigError(
+            f"[store] url: {_shown(url)} has options that are not known",
+            hint="a SQLite store takes ?single_host=yes or ?single_host=no only",
+        )
 
     def connect() -> Store:
         return SqliteStore(
@@ -85,7 +90,7 @@ def _sqlite(
             clock=clock,
             boot_id=host.holder().boot_id,
             new_id=entropy.token,
-            single_host=single_host,
+            single_host=vouched,
             busy_wait=patience,
         )
 
@@ -97,17 +102,6 @@ def _shown(url: str) -> str:
     from ..core.masking import mask_address
 
     return mask_address(url)
-
-
-def _single_host(url: str) -> bool:
-    choices = {"": False, "single_host=no": False, "single_host=yes": True}
-    query = url.partition("?")[2]
-    if query not in choices:
-        raise ConfigError(
-            f"[store] url: {_shown(url)} has options that are not known",
-            hint="a SQLite store takes ?single_host=yes or ?single_host=no only",
-        )
-    return choices[query]
 
 
 def _memory(

@@ -1,8 +1,7 @@
 """The file of a SQLite store: where it may lie, how it is opened, created and refused.
 
 File systems. A lease here rests on one kernel's clock and SQLite's WAL on one kernel's
-shared memory; a file system with several kernels behind it has neither. Only those in
-`ONE_KERNEL` are accepted, unless the user vouches for it with ``?single_host=yes``.
+shared memory: see `core/targets/file_systems.py`.
 
 Creation. The first process to come takes a lock file beside the store (an flock: one left
 over blocks nobody), switches the empty file to WAL and makes the schema in one
@@ -20,7 +19,6 @@ import os
 import sqlite3
 import stat
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import (
@@ -31,20 +29,18 @@ from ..core.errors import (
     StoreUnusable,
     UnsupportedPlatform,
 )
+from ..core.targets.file_systems import refuse_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
+    from pathlib import Path
 
 APPLICATION_ID = 0x7265636F
 """`reco` in ASCII; `file` and `PRAGMA application_id` show it."""
 SCHEMA_VERSION = 1
-ONE_KERNEL = frozenset(
-    {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay"},
-)
 CREATION_WAIT = 30.0
 """Seconds to wait for another process that creates or migrates the store."""
 
-_MOUNTS = Path("/proc/self/mountinfo")
 _FULL_BELOW = 64 * 1024
 
 
@@ -70,7 +66,7 @@ def open_file(
     try:
         _make_folder(path.parent)
         if not single_host:
-            refuse_shared_file_system(path)
+            refuse_shared(path, "store", StoreUnusable)
         if _size(path) > 0:
             connection = _connect(path, busy_wait)
             if _is_current(connection, path):
@@ -90,43 +86,6 @@ def open_file(
 
 
 # --- where it may lie
-
-
-def refuse_shared_file_system(path: Path) -> None:
-    """`StoreUnusable` unless one kernel alone can have the file system of `path`."""
-    try:
-        with _MOUNTS.open("rb") as mounts:
-            found = file_system_of(path.parent, path.parent.stat().st_dev, mounts)
-    except FileNotFoundError:
-        found = ""
-    if found not in ONE_KERNEL:
-        raise StoreUnusable(
-            f"the SQLite store {path} lies on {found or 'an unknown file system'}, which "
-            "other hosts may write to at the same time",
-            hint="keep it on a local disk, or say sqlite://…?single_host=yes where no "
-            "other host ever uses it",
-        )
-
-
-def file_system_of(folder: Path, device: int, mounts: Iterable[bytes]) -> str:
-    """The type of the file system that has `folder`, "" when no mount says so.
-
-    Found by device number, else by the longest mount point above it: btrfs and overlay
-    show device numbers of their own.
-    """
-    number = f"{os.major(device)}:{os.minor(device)}".encode()
-    target = os.fsencode(folder) + b"/"
-    longest, found = b"", b""
-    for line in mounts:
-        left, _, right = line.partition(b" - ")
-        fields = left.split(b" ", 5)
-        kind = right.split(b" ", 1)[0]
-        if fields[2] == number:
-            return kind.decode()
-        point = fields[4].replace(b"\\040", b" ").replace(b"\\134", b"\\").rstrip(b"/") + b"/"
-        if target.startswith(point) and len(point) >= len(longest):
-            longest, found = point, kind
-    return found.decode()
 
 
 def _make_folder(folder: Path) -> None:

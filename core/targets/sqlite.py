@@ -19,7 +19,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from ..checksum import checksum, without
-from ..config import sqlite_path
+from ..config import single_host, sqlite_path
 from ..endpoints import Committed
 from ..errors import FenceIsHigher, OldOverNew, TargetUnusable
 from ..model import FenceRow
@@ -76,7 +76,12 @@ class SqliteTarget:
         self._clock = clock
         self._source_columns = source_columns
         self._fence_wait = fence_wait
-        self._database = Database(sqlite_path(config.url), clock, functions(config.key_policy))
+        self._database = Database(
+            sqlite_path(config.url),
+            clock,
+            functions(config.key_policy),
+            single_host=bool(single_host(config.url)),
+        )
         self._accounts = accounts(self._database, config.key_policy)
         self._table: Table | None = None
         self._version: int | None = None

@@ -29,6 +29,7 @@ from ..errors import (
     TargetUnreachable,
     TargetUnusable,
 )
+from .file_systems import refuse_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -77,11 +78,18 @@ class Database:
     """The connection, opened at first use. Not for two threads at once, but for `interrupt`."""
 
     def __init__(
-        self, path: Path, clock: Clock, functions: Mapping[str, Callable[[Any], Any]] = _NONE
+        self,
+        path: Path,
+        clock: Clock,
+        functions: Mapping[str, Callable[[Any], Any]] = _NONE,
+        *,
+        single_host: bool = False,
     ) -> None:
-        """`functions` are SQL's, of one argument and deterministic, by name."""
+        """`functions` are SQL's, of one argument and deterministic, by name. `single_host`: the
+        user vouches that no other host uses the file, wherever it lies."""
         self.path = path
         self._clock = clock
+        self._single_host = single_host
         self._functions = {"reconcile_float": float_text, **functions}
         self._connection: sqlite3.Connection | None = None
         self._interrupted = Event()
@@ -280,6 +288,8 @@ class Database:
             raise TargetUnusable(
                 f"{self.path} is not a file", hint="set the target's url to an SQLite database"
             )
+        if not self._single_host:
+            refuse_shared(self.path.resolve(), "target", TargetUnusable)
 
     def _is_mounted_so(self) -> bool:
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.bad_inputs import DONE, DUE, Night, completed_night, copied
+from support.bad_making import target_on_network_file_system
 from support.bad_table import EVERYTHING, Bad
 from support.cli import Cli, Shown
 
@@ -95,6 +96,12 @@ def test_the_same_night_without_anything_bad_is_completed(night: Night) -> None:
     assert night.files() == files
     assert night.target_holds() != target
     assert any(DUE in key for key in night.completed())
+
+
+def test_a_target_that_is_vouched_for_may_lie_anywhere(night: Night) -> None:
+    target_on_network_file_system(night)
+    night.configure('"app.db"', '"sqlite:///app.db?single_host=yes"')
+    assert night.run("-q").code == 0
 
 
 @pytest.mark.parametrize("content", [b"", None])

@@ -22,9 +22,11 @@ from reconcile.core.errors import (
     UnsupportedPlatform,
 )
 from reconcile.core.model import Kind, Put
+from reconcile.core.targets import file_systems
+from reconcile.core.targets.file_systems import file_system_of
 from reconcile.stores import sqlite_files
 from reconcile.stores.sqlite import SqliteStore
-from reconcile.stores.sqlite_files import APPLICATION_ID, file_system_of
+from reconcile.stores.sqlite_files import APPLICATION_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -356,12 +358,12 @@ def test_a_file_system_of_many_hosts_is_refused_unless_vouched_for(
 ) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_bytes(b"27 1 9:9 / / rw,relatime - nfs4 server:/export rw\n")
-    monkeypatch.setattr(sqlite_files, "_MOUNTS", mounts)
+    monkeypatch.setattr(file_systems, "_MOUNTS", mounts)
     with pytest.raises(StoreUnusable, match="lies on nfs4") as refused:
         connect(tmp_path / "state.db")
     assert "?single_host=yes" in refused.value.hint
     assert connect(tmp_path / "state.db", single_host=True).facts().id == "5t0re"
-    monkeypatch.setattr(sqlite_files, "_MOUNTS", tmp_path / "missing")
+    monkeypatch.setattr(file_systems, "_MOUNTS", tmp_path / "missing")
     with pytest.raises(StoreUnusable, match="an unknown file system"):
         connect(tmp_path / "state.db")
 

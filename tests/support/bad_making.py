@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from reconcile.stores import sqlite_files
+from reconcile.core.targets import file_systems
 
 from .bad_inputs import AFTER, HEADER, TABLE, Night, Ticking
 
@@ -235,7 +235,21 @@ def cut(path: Callable[[Night], Path], share: float) -> Callable[[Night], None]:
 def on_network_file_system(night: Night) -> None:
     mounts = night.folder / "mountinfo"
     mounts.write_bytes(b"27 1 9:9 / / rw,relatime - nfs4 server:/export rw\n")
-    night.cli.monkeypatch.setattr(sqlite_files, "_MOUNTS", mounts)
+    night.cli.monkeypatch.setattr(file_systems, "_MOUNTS", mounts)
+
+
+def target_on_network_file_system(night: Night) -> None:
+    """By a link, and nothing else is."""
+    there = night.folder / "there"
+    there.mkdir()
+    night.target.rename(there / "app.db")
+    night.target.symlink_to("there/app.db")
+    mounts = night.folder / "mountinfo"
+    mounts.write_text(
+        "26 1 9:8 / / rw,relatime - ext4 /dev/vda1 rw\n"
+        f"27 26 9:9 / {there.resolve()} rw,relatime - nfs4 server:/export rw\n"
+    )
+    night.cli.monkeypatch.setattr(file_systems, "_MOUNTS", mounts)
 
 
 def generated(night: Night) -> None:

@@ -408,6 +408,13 @@ CONFIGURATIONS = [
         "postgresql://USER@HOST/NAME",
     ),
     Bad(
+        "option of a target",
+        make.config('"app.db"', '"sqlite:///app.db?mode=ro"'),
+        78,
+        "target: has options after a ? that are not known",
+        "single_host=yes",
+    ),
+    Bad(
         "option of a store",
         make.calls("--store", "sqlite:///x.db?mode=ro", "run", "entitlements"),
         78,
@@ -567,6 +574,13 @@ TARGETS = [
     ),
     Bad("read-only folder", make.alone_in_read_only_folder, 77, "app.db", "let this user"),
     Bad("no room", make.much_to_grant, 69, "app.db", "df -h"),
+    Bad(
+        "network file system",
+        make.target_on_network_file_system,
+        65,
+        "the SQLite target {}/there/app.db lies on nfs4, which other hosts may write to",
+        "single_host=yes",
+    ),
     Bad("locked", make.locked(make.the_target), 69, "locked by another program", "fuser -v"),
 ]
 

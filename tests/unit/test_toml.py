@@ -547,6 +547,13 @@ class TestStore:
         with pytest.raises(ConfigError, match=r"target: is the file of the store"):
             parse([(tmp_path / "reconcile.toml", SMALL)], {}, cwd=tmp_path, store="link.db")
 
+    def test_an_option_of_a_target_makes_no_other_table_of_it(self) -> None:
+        table = (
+            '[jobs.other.target]\nurl = "sqlite:///app.db?single_host=yes"\ntable = "entitlements"'
+        )
+        other = "\n".join([*SMALL.replace("entitlements", "other").splitlines()[:-1], table])
+        assert "is the table of job entitlements too" in refusal(f"{SMALL}\n{other}")
+
     def test_a_loop_of_links_is_left_to_those_who_open_it(self, tmp_path: Path) -> None:
         (tmp_path / "app.db").symlink_to("app.db")
         assert parse([(tmp_path / "reconcile.toml", SMALL)], {}).jobs
