@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..canonical import reader
 from ..errors import ConfigError, SourceUnusable
 from .blocks import blocks
-from .csv_records import line_of, records, writing
+from .csv_records import lines, records, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,22 +91,22 @@ class CsvRecords:
             raise self._ragged(block, found, skipped)
         if self._has_header and self._columns[0] in block.text and self._columns in found:
             raise block.unusable(
-                self.line_of(block, found.index(self._columns) + skipped),
+                self.lines(block)[found.index(self._columns) + skipped],
                 "the header stands here once more",
                 hint="it looks like two files one after the other: export one",
             )
         return list(map(self._pick, found)), skipped
 
-    def line_of(self, block: Block, index: int) -> int:
+    def lines(self, block: Block) -> Sequence[int]:
         """See `rows.Records`."""
-        return line_of(block, self._delimiter, index)
+        return lines(block, self._delimiter)
 
     def _ragged(self, block: Block, found: list[list[str]], skipped: int) -> SourceUnusable:
         index = next(i for i, record in enumerate(found) if len(record) != self._width)
         count = len(found[index])
         says = "the header has" if self._has_header else "the source's fields are"
         return block.unusable(
-            self.line_of(block, index + skipped),
+            self.lines(block)[index + skipped],
             f"{count} field{'s' if count != 1 else ''} where {says} {self._width}",
             hint="look for a line that is cut, or a field with a delimiter that is not quoted",
         )

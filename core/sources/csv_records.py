@@ -51,16 +51,15 @@ def records(block: Block, delimiter: str) -> list[list[str]]:
     return [line.split(delimiter) for line in lines]
 
 
-def line_of(block: Block, delimiter: str, index: int) -> int:
-    """The line on which the record of that index begins; for messages, so it is slow."""
+def lines(block: Block, delimiter: str) -> list[int]:
+    """The line on which each record begins; for messages, so it is slow."""
     reader, begins = _reader(block, delimiter), block.line
+    found: list[int] = []
     for record in reader:
         if record:
-            if index == 0:
-                break
-            index -= 1
+            found.append(begins)
         begins = block.line + reader.line_num
-    return begins
+    return found
 
 
 def _quoted(block: Block, delimiter: str) -> list[list[str]]:

@@ -91,10 +91,10 @@ class JsonRecords:
                 raise block.unusable(number, "it is nested too deeply") from error
         return rows, 0
 
-    def line_of(self, block: Block, index: int) -> int:
+    def lines(self, block: Block) -> Sequence[int]:
         """See `rows.Records`."""
         lines = enumerate(block.text.split("\n"), block.line)
-        return [number for number, line in lines if line.strip(_BLANKS)][index]
+        return [number for number, line in lines if line.strip(_BLANKS)]
 
     def _value(self, text: str) -> dict[str, Any]:
         value, end = self._decode(text)

@@ -156,6 +156,8 @@ class FileReading:
                 before = rows
                 page, last, count = self._rows.page(block, last)
                 rows += count
+                # Who wants one range only does not come to the end, where the whole is judged.
+                self._file.check_unchanged()
                 if (page.rows or page.bad) and (above is None or last.order > above):
                     if block.offset:
                         page.resume = {

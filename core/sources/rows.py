@@ -44,8 +44,8 @@ class Records(Protocol):
         and how many records stand before the first. Raises `SourceUnusable`."""
         ...
 
-    def line_of(self, block: Block, index: int) -> int:
-        """The line on which the record of that index begins; for messages, so it is slow."""
+    def lines(self, block: Block) -> Sequence[int]:
+        """The line on which each record begins; for messages, so it is slow."""
         ...
 
 
@@ -167,13 +167,14 @@ class Rows:
         rows: list[Row | None] = []
         accounts: list[str] = []
         faults: dict[int, str] = {}
+        lines: Sequence[int] = ()
         first, *others = self._records.readers
         for index, fields in enumerate(raw):
             values: list[Any] = list(fields)
             try:
                 account = values[0] = first(values[0]) if first else values[0]
             except Unconvertible as error:
-                line = self._records.line_of(block, index + skipped)
+                line = self._records.lines(block)[index + skipped]
                 raise block.unusable(line, f"account {error}") from error
             if account is None:
                 raise self._null(block, index + skipped, 0)
@@ -184,7 +185,8 @@ class Rows:
                     if read is not None:
                         values[at] = read(values[at])
             except Unconvertible as error:
-                line = self._records.line_of(block, index + skipped)
+                lines = lines or self._records.lines(block)
+                line = lines[index + skipped]
                 faults[index] = f"line {line}: {self._schema.columns[at].name} {error}"
                 rows.append(None)
                 continue
@@ -216,7 +218,7 @@ class Rows:
 
     def _nobody(self, block: Block, index: int, what: str) -> SourceUnusable:
         return block.unusable(
-            self._records.line_of(block, index),
+            self._records.lines(block)[index],
             f"{what}, which says of nobody what they have",
             hint="leave such rows out of the export",
         )

@@ -64,6 +64,45 @@ def test_a_cut_resumed_after_any_range_goes_on_as_if_never_interrupted(
     ]
 
 
+def pages_with_bad(rows: list[tuple[str, bool]], size: int, begin: int = 0) -> list[Page]:
+    """Blocks of rows as a source reads them from row `begin` on; True is a row that is bad,
+    by which its account is from there on."""
+    pages, last = [], ("", False)
+    for at in range(begin, len(rows), size):
+        block = rows[at : at + size]
+        bad = {name: "it is bad" for name, is_bad in block if is_bad}
+        if last[1] and block[0][0] == last[0]:
+            bad[last[0]] = "it is bad"
+        good = [(name, f"e{n}") for n, (name, _) in enumerate(block, at) if name not in bad]
+        pages.append(Page(good, at, bad))
+        last = (block[-1][0], block[-1][0] in bad)
+    return pages
+
+
+@given(
+    st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.booleans()), max_size=12),
+    st.integers(1, 5),
+    st.integers(1, 3),
+)
+def test_bad_accounts_are_in_one_range_each_and_found_again_from_where_it_begins(
+    drawn: list[tuple[str, bool]], page_size: int, size: int
+) -> None:
+    rows = sorted(drawn, key=lambda row: row[0])
+    whole = list(cut(iter(pages_with_bad(rows, page_size)), size, TEXT))
+    names = list(dict.fromkeys(name for name, _ in rows))
+    assert [part.accounts for part in whole[:-1]] == [size] * (len(whole) - 1)
+    assert sum(part.accounts for part in whole) == len(names)
+    told = [(account, part.number) for part in whole for account in part.bad]
+    assert [account for account, _ in told] == [n for n in names if (n, True) in rows]
+    for begins, part in pairwise(whole):
+        assert isinstance(begins.resume, int)
+        rest = iter(pages_with_bad(rows, page_size, begins.resume))
+        first = next(cut(rest, size, TEXT, after=begins.span.upper, number=part.number))
+        assert (first.span, first.bad, first.accounts) == (part.span, part.bad, part.accounts)
+        kept = [row for row in first.rows if row[0] not in first.bad]
+        assert kept == [row for row in part.rows if row[0] not in part.bad]
+
+
 def test_an_exact_multiple_makes_no_empty_last_range() -> None:
     parts = list(cut(iter(pages_of(rows_of(["a", "b", "c", "d"], 1), 10)), 2, TEXT))
     assert [(p.span.lower, p.span.upper) for p in parts] == [(None, "b"), ("b", None)]
@@ -88,4 +127,4 @@ def test_accounts_that_did_not_convert_go_with_the_range_they_lie_in() -> None:
         Page([("d", "x")], resume=1, bad={"c": "no number", "e": "no number"}),
     ]
     parts = list(cut(iter(pages), 2, TEXT))
-    assert [sorted(part.bad) for part in parts] == [["aa"], ["c", "e"]]
+    assert [sorted(part.bad) for part in parts] == [["aa"], ["c"], ["e"]]

@@ -4,18 +4,26 @@ A range is ``(lower, upper]`` over accounts: `range_size` source accounts, the f
 minus infinity, the last to plus infinity, so that accounts which only the target has fall
 into one too. An account is never split, whatever the pages are. The cut needs one account
 of look-ahead, to know whether a range is the last.
+
+A bad account is an account like any other, though it has no rows: it counts, and it may open
+a range or end one. So a range begins in the page in which its first account stands, good or
+bad, and who reads again from there misses no reason to leave an account alone.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from heapq import merge
+from itertools import count, repeat
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from ...errors import SourceUnusable
 from ...rows import KeySpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ...model import Json
     from ...rows import Page, Row, Schema
@@ -54,13 +62,12 @@ def cut(
     for page in pages:
         bad.update(page.bad)
         start = 0
-        for at, row in enumerate(page.rows):
-            account = row[0]
+        for at, own, account in _accounts(page, schema):
             if account == last:
                 continue
             assert account is not None, "sources refuse accounts that are NULL"
             if skipping is not None and schema.sort_value(account) <= schema.sort_value(skipping):
-                start = at + 1
+                start = at + own
                 continue
             skipping = None
             if last is not None and schema.sort_value(account) < schema.sort_value(last):
@@ -78,6 +85,22 @@ def cut(
             rows += page.rows[start:]
     span = KeySpan(lower, None)
     yield SourceRange(number, span, rows, accounts, None, _part(bad, span, schema))
+
+
+def _accounts(page: Page, schema: Schema) -> Iterable[tuple[int, int, str | None]]:
+    """The accounts of a page in order: where among its rows, how many rows of its own (one
+    at a time, none for one that is only bad), and which."""
+    rows = zip(count(), repeat(1), map(itemgetter(0), page.rows))
+    there = {row[0] for row in page.rows} if page.bad else set()
+    without = sorted((schema.sort_value(a), a) for a in page.bad if a not in there)
+    if not without:
+        return rows
+
+    def order(row: Row) -> Any:
+        return schema.sort_value(row[0] or "")
+
+    placed = [(bisect_left(page.rows, value, key=order), 0, a) for value, a in without]
+    return merge(placed, rows, key=lambda mark: schema.sort_value(mark[2] or ""))
 
 
 def _part(bad: dict[str, str], span: KeySpan, schema: Schema) -> dict[str, str]:
