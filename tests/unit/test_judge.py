@@ -122,9 +122,12 @@ def test_what_was_spent_and_what_others_revoked_count_with_a_plan_that_revokes()
     assert judge_counts(guards, Totals(0, 301, 1000, spent_update=200)) is not None
 
 
-def test_no_guard_is_passed_over_because_an_account_is_set_apart() -> None:
+def test_an_empty_source_trips_although_an_account_of_it_is_set_apart() -> None:
     assert guard_of(plan(rows=0, quarantined=1), Totals(5, 0, 8)) == "empty_source"
     assert guard_of(plan(rows=0, quarantined=8), Totals(0, 0, 8)) is None
+
+
+def test_no_other_guard_is_passed_over_because_an_account_is_set_apart() -> None:
     guards = GuardsConfig(min_rows=101, must_contain=("acct-1",))
     assert guard_of(plan(100, quarantined=1), Totals(0, 0, 100), guards) == "min_rows"
     lacking = plan(101, quarantined=1, missing=["acct-1"])
