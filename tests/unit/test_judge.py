@@ -223,7 +223,8 @@ def killed(told: tuple[int, int] = (8, 3), **facts: Any) -> tuple[Any, Any, Inte
     store = MemoryServer(Clock(), "s").connect()  # type: ignore[arg-type]
     part = RangeRecord(1, Checksum(1, 1), Checksum(9, 9), revoke=8, update=3)
     cursor: Any = {"phase": APPLYING, "plan": "p", "range": 0}
-    record = IntervalRecord(NIGHT, NOW, runs=1, cursor=cursor, revoke=1, spent_revoke=1, **facts)
+    due = NOW - timedelta(days=1)
+    record = IntervalRecord(NIGHT, due, runs=1, cursor=cursor, revoke=1, spent_revoke=1, **facts)
     run = RunRecord(1, RunId("r1"), Trigger.SCHEDULE, 1, {}, NOW, ending=Ending.ABANDONED)
     store.note(
         [
