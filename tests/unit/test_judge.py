@@ -258,6 +258,14 @@ def test_what_a_killed_run_did_not_tell_is_counted_unless_just_that_was_approved
     assert (after.spent_revoke - 1, after.spent_update) == spent
 
 
+def test_what_a_killed_run_looked_at_again_is_counted_though_the_plan_was_approved() -> None:
+    store, target, record = killed(approval={"hash": PLANNED.hash})
+    done = replace(record, cursor={"phase": APPLYING, "plan": "p", "range": 1, "marker": 1})
+    assert counted(done, store, target, "j") is done
+    again = SimpleNamespace(marker=lambda plan, number: target.marker(plan, number - 1))
+    assert counted(done, store, again, "j").spent_revoke == 1 + 8  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("void", [False, True])
 def test_what_a_killed_run_of_another_interval_did_not_tell_counts_once(void: bool) -> None:
     store, target, _ = killed()

@@ -16,6 +16,7 @@ from reconcile.core.model import ABSENT, Interval, Json, Kind, Put, Record
 from reconcile.core.records import GuardReport, IntervalRecord, PlanRecord
 from reconcile.core.rows import Column, ColumnKind, KeySpan, Page, Schema
 from reconcile.core.work.entitlements.judge import digest
+from reconcile.core.work.entitlements.standing import is_void
 from reconcile.core.work.entitlements.work import EntitlementsWork
 
 if TYPE_CHECKING:
@@ -211,6 +212,33 @@ def test_the_base_is_what_the_target_had_at_the_first_plan_and_not_at_this_one()
     order.record = replace(order.record, base=10)
     report = judged(order)
     assert (report.guard, report.base, report.revoke) == ("max_revoke", 10, 8)
+
+
+def test_a_rerun_and_a_plan_that_is_applied_in_part_are_judged_as_any_other() -> None:
+    order = Order()
+    order.record = replace(order.record, base=10, rerun=1)
+    assert judged(order).revoke == 8
+    assert order.record.cursor is not None
+    order.record = replace(order.record, cursor={**order.record.cursor, "range": 1})
+    assert judged(order).revoke == 8
+
+
+@pytest.mark.parametrize(("rows", "void"), [(UPDATES, True), (ROWS[:-1], True), (ROWS, False)])
+def test_before_anything_is_changed_the_plans_of_other_intervals_are_void(
+    rows: list[tuple[str, str, str]], void: bool
+) -> None:
+    order = Order()
+    other = IntervalRecord("o", NOW, cursor={"phase": "planning", "plan": "q"}).to_json()
+    order.kept[Kind.INTERVAL, "o"] = Record(Kind.INTERVAL, "entitlements", "o", other, 1, NOW)
+    told = []
+    for step in work(Reading(), Target(rows)).steps(order):  # type: ignore[arg-type]
+        order.save(step)
+        told = [write for write in step.writes if write.kind is Kind.INTERVAL]
+        if told:
+            break
+    assert [write.key for write in told] == ["o"] * void
+    cursor: Any = order.kept[Kind.INTERVAL, "o"].value["cursor"]
+    assert is_void(cursor) == void
 
 
 def test_an_approval_stands_for_the_whole_hash_and_nothing_like_it() -> None:
