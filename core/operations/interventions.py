@@ -6,6 +6,7 @@ needed after a crash.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from threading import Event
@@ -34,7 +35,8 @@ from ..model import (
     Trigger,
     instant_key,
 )
-from ..records import OPEN, IntervalRecord, RunRecord, closed, given_up, to_text
+from ..records import OPEN, IntervalRecord, RunRecord, closed, given_up, run_key, to_text
+from ..rows import Action
 from .look import (
     find_instant,
     find_record,
@@ -108,8 +110,10 @@ def skip(app: Application, request: ActRequest) -> ActReport:
         else:
             work = app.build_work(job)
             with closing(work):
-                record, event = _cancelled(job, work, record, request)
-            note_act(store, job.name, record, _writes(job, record, version, event))
+                after, event, revoked = _cancelled(job, work, record, request)
+            told = _told(store, job, record, revoked, now, [])
+            record = after
+            note_act(store, job.name, record, [*told, *_writes(job, record, version, event)])
         return ActReport(job.name, record.id, now, True, record.state.value, record.reason)
 
 
@@ -123,38 +127,74 @@ def _skip_abandoned(
     ):
         before, version = read_interval(store, job.name, instant)
         assert before is not None, "it has a run"
-        record, event = _cancelled(job, work, before, request)
-        runs = _closed_runs(store, job, Ending.ABANDONED, keeper.now())
-        keeper.commit([*runs, *_writes(job, record, version, event)])
+        record, event, revoked = _cancelled(job, work, before, request)
+        now = keeper.now()
+        runs = list(_closed_runs(store, job, Ending.ABANDONED, now))
+        told = _told(store, job, before, revoked, now, runs)
+        keeper.commit([*told, *_writes(job, record, version, event)])
     return record
 
 
 def _cancelled(
     job: Job, work: Work, record: IntervalRecord, request: ActRequest
-) -> tuple[IntervalRecord, JsonObject]:
-    """The record of an interval that is given up by hand, and what its trail says of that."""
+) -> tuple[IntervalRecord, JsonObject, int]:
+    """The record of an interval that is given up by hand, what its trail says of that, and how
+    many revokes without approval no run has lived to tell."""
     if record.state.is_final:
         raise UsageError(
             f"{job.name} {record.id} is {record.state}: there is nothing to skip",
             hint=f"see how it stands: reconcile status {job.name} {record.id}",
         )
-    begun = record.earlier or record.grant or record.revoke or record.update
-    # A run that was killed may have applied more than it lived to tell.
-    if begun or (record.runs and any(_applied(work, record))):
-        record = given_up(replace(record, waiting=None, approval=None), "cancelled")
+    before = record
+    if record.runs:
+        record = _with_all_applied(work, record)
+    if record.earlier or record.grant or record.revoke or record.update:
+        after = given_up(replace(record, waiting=None, approval=None), "cancelled")
     else:
-        record = replace(
-            record, state=State.SKIPPED, reason="operator", waiting=None, approval=None
-        )
-    record = replace(record, repair_owner=request.actor)
-    return record, _signed("skipped", request, state=record.state.value, why=record.reason)
+        after = replace(record, state=State.SKIPPED, reason="operator", waiting=None, approval=None)
+    after = replace(after, repair_owner=request.actor)
+    event = _signed("skipped", request, state=after.state.value, why=after.reason)
+    return after, event, record.spent_revoke - before.spent_revoke
 
 
-def _applied(work: Work, record: IntervalRecord) -> Iterator[bool]:
-    """One for each change that the target has logged for this pass over the interval."""
-    for facts, _ in work.changes(record.id, None):
-        if facts["rerun"] == record.rerun:
-            yield True
+def _with_all_applied(work: Work, record: IntervalRecord) -> IntervalRecord:
+    """The record with all that the target has logged for this pass over the interval: a run
+    that was killed may have applied more than it lived to tell."""
+    logged = Counter(
+        change.action for facts, change in work.changes(record.id, None)
+        if facts["rerun"] == record.rerun
+    )  # fmt: skip
+    revoke, update = (
+        max(0, logged[Action.REVOKE] - record.revoke),
+        max(0, logged[Action.UPDATE] - record.update),
+    )
+    spends = record.approval is None
+    return replace(
+        record,
+        grant=max(record.grant, logged[Action.GRANT]),
+        revoke=record.revoke + revoke,
+        update=record.update + update,
+        spent_revoke=record.spent_revoke + (revoke if spends else 0),
+        spent_update=record.spent_update + (update if spends else 0),
+    )
+
+
+def _told(
+    store: Store, job: Job, record: IntervalRecord, revoked: int, now: datetime, runs: list[Put]
+) -> list[Put]:
+    """Runs to write, the interval's last one with so many more revokes: they count against
+    the day's allowance of other intervals."""
+    if not revoked:
+        return runs
+    key = run_key(record.interval(job.name).key, record.runs)
+    written = {put.key: put.value for put in runs}
+    found = store.get(Kind.RUN, job.name, key)
+    value = written.get(key) or (found.value if found is not None else None)
+    if value is None:
+        return runs
+    run = RunRecord.from_json(value).having_revoked(revoked, now)
+    others = [put for put in runs if put.key != key]
+    return [*others, Put(Kind.RUN, job.name, key, run.to_json(), tag=run.tag)]
 
 
 def stop(app: Application, request: ActRequest) -> ActReport:
