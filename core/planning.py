@@ -14,7 +14,11 @@ New intervals, and pending ones that nobody has begun, go through the catch-up p
   way, for nothing of it was done;
 - ``none``: due before its deadline, afterwards skipped (`catch_up_window`).
 
-What was begun is never given up for its age. It is due again at once after a kill or an
+A dated source tells the truth of its night, so one that is older than the newest completed
+interval (`completed`) may no longer be applied: it is *overtaken*, begun or not, and whatever
+it waits for. Only one with an open run is left to whoever takes that run over.
+
+Else what was begun is never given up for its age. It is due again at once after a kill or an
 interruption, after a failure once `retry_at` has come, and while a guard waits for somebody
 only when the plan it waits with is the one that was approved. What was begun by hand
 (rerun, backfill, manual) is not subject to the policy: a person asked for it.
@@ -95,7 +99,8 @@ class Waiting(NamedTuple):
 
 class Decision(NamedTuple):
     """What to do now. `due` is in order of work, and holds no more than the limit of those
-    that are new; `backlog` counts all that are due or unfinished, tried ones too.
+    that are new; `backlog` counts all that are due or unfinished, tried ones too. Those in
+    `overtaken` are to be recorded as failed, with that reason.
 
     `settled`: once the skips are written, every scheduled instant from the horizon up to it,
     exclusive, has a record.
@@ -107,6 +112,7 @@ class Decision(NamedTuple):
     next_due: Interval | None
     backlog: int
     settled: datetime
+    overtaken: Sequence[Skip] = ()
 
 
 def decide(
@@ -118,14 +124,19 @@ def decide(
     *,
     tried: Collection[str] = (),
     limit: int = LONG_SKIP,
+    completed: datetime | None = None,
+    open_runs: Collection[str] = (),
 ) -> Decision:
     """Decide what this trigger has to do. All instants are the store's.
 
     `records` with their versions, in order of key and each once: all that are open, however
     old, and all at or after `horizon`. `tried` are the keys of intervals this trigger has
     attempted already; they are neither due nor waiting. `schedule` None: on demand.
+    `completed`: the newest completed instant where older ones may no longer be applied;
+    `open_runs` are the keys of intervals with a run that is not closed.
     """
     walk = _Walk(job, schedule, now, tried, limit)
+    walk.completed, walk.open_runs = completed, open_runs
     settled_until = horizon - TICK
     for record, version in records:
         if record.scheduled_at > now:
@@ -257,6 +268,9 @@ class _Walk:
         self.backfills: list[Due] = []
         self.skips: list[Skip] = []
         self.waiting: list[Waiting] = []
+        self.overtaken: list[Skip] = []
+        self.completed: datetime | None = None
+        self.open_runs: Collection[str] = ()
         self.backlog = 0
         # The oldest instant without a record, or whose record must be read the next time too.
         self.missing: datetime | None = None
@@ -266,6 +280,8 @@ class _Walk:
         after = self._skip(after, min(until, self.oldest - TICK), "catch_up_window")
         if self.policy == "latest" and self.newest is not None:
             after = self._skip(after, min(until, self.newest - TICK), "superseded")
+        if self.completed is not None:
+            after = self._skip(after, min(until, self.completed - TICK), "overtaken")
         if self.schedule is None or after >= until:
             return
         for instant in self.schedule.between(after, until):
@@ -285,6 +301,9 @@ class _Walk:
         reason = self._given_up(record)
         if reason is not None:
             self.skips.append(Skip(interval, reason, record, version))
+            return
+        if self._is_overtaken(record) and interval.key not in self.open_runs:
+            self.overtaken.append(Skip(interval, "overtaken", record, version))
             return
         self.backlog += 1
         if interval.key in self.tried:
@@ -313,12 +332,14 @@ class _Walk:
             next_due=next_due,
             backlog=self.backlog,
             settled=self.missing or self.now,
+            overtaken=self.overtaken,
         )
 
     def _skip(self, after: datetime, until: datetime, reason: str) -> datetime:
         """Skip ``(after, until]``; from where to go on."""
         if self.schedule is None or after >= until:
             return after
+        found = self.overtaken if reason == "overtaken" else self.skips
         count = self.schedule.count(after, until)
         if count > LONG_SKIP:
             first, last = self.schedule.next_after(after), self.schedule.latest_until(until)
@@ -326,12 +347,15 @@ class _Walk:
             assert last is not None
             interval = self.schedule.interval(self.job.name, first)
             end = self.schedule.interval(self.job.name, last)
-            self.skips.append(Skip(interval, reason, span=count, until=end))
+            found.append(Skip(interval, reason, span=count, until=end))
         elif count:
             for instant in self.schedule.between(after, until):
                 interval = self.schedule.interval(self.job.name, instant)
-                self.skips.append(Skip(interval, reason))
+                found.append(Skip(interval, reason))
         return until
+
+    def _is_overtaken(self, record: IntervalRecord) -> bool:
+        return self.completed is not None and record.scheduled_at < self.completed
 
     def _given_up(self, record: IntervalRecord) -> str | None:
         """Why an open record is skipped, if it is."""

@@ -157,6 +157,8 @@ def _new(report: IntervalReport, style: Style) -> Fault:
     do: tuple[str, str] | None = _resume("Try again now", report, style)
     if report.reason == _OVERTAKEN or (error is not None and error.name == "old_over_new"):
         do = None
+        if report.span > 1:
+            text = f" with {words.count(report.span - 1, 'other')}{text}"
     elif _was_the_last(report) and report.reason is None:
         remarks = (*remarks, "it stays completed as it was before this rerun")
         do = _rerun(report, style)

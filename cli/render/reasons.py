@@ -9,7 +9,7 @@ _REASONS = {
     "operator": "given up by hand",
     "dst_gap": "the clock went past it",
     "attempts": "no attempt is left",
-    "overtaken": "the target has completed a newer interval",
+    "overtaken": "overtaken by a newer interval",
     "cancelled": "refused by hand, after something was applied",
     "recovered": "its record was lost with a store",
 }

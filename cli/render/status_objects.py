@@ -50,7 +50,11 @@ def _job(job: JobStatus, now: datetime) -> dict[str, Any]:
         },
         "last_completed": None if last is None else last.id,
         "last_completed_at": None if last is None else rfc3339(last.completed_at),
-        "problems": [{"text": one.text, "commands": list(one.commands)} for one in job.problems],
+        "problems": [
+            {"text": one.text, "commands": list(one.commands)}
+            for one in job.problems
+            if one.sign == "!"  # what nobody can do anything about is in the intervals alone
+        ],
     }
 
 

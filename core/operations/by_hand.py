@@ -6,12 +6,21 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..errors import LeaseBusy, UsageError
+from ..errors import LeaseBusy, OldOverNew, UsageError
 from ..events import RunReport
 from ..model import Actor, Append, Kind, Outcome, Put, State, Trigger
 from ..records import GuardReport, to_text
 from ..trail import guard_told
-from .look import find_instant, live_lease, look, note_act, open_records, read_interval, report_of
+from .look import (
+    find_instant,
+    interval_at,
+    live_lease,
+    look,
+    note_act,
+    open_records,
+    read_interval,
+    report_of,
+)
 from .visit import Visit
 
 if TYPE_CHECKING:
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from ..ports import Store
     from ..records import IntervalRecord
     from .application import Application, ResumeRequest
+    from .look import Look
 
 
 def resume(app: Application, request: ResumeRequest) -> Sequence[RunReport]:
@@ -64,11 +74,26 @@ def _resume_job(app: Application, store: Store, job: Job, request: ResumeRequest
             f"{job.name} {request.interval} lies in the future",
             hint=f"see what there is: reconcile status {job.name}",
         )
+    if seen.completed is not None and instant < seen.completed:
+        _refuse_what_was_not_begun(store, job, seen, instant)
     refusal = _prepare(app, store, job, instant, request, visit.actor)
     if refusal is not None:
         return refusal
     visit.only = [instant]
     return visit.run()
+
+
+def _refuse_what_was_not_begun(store: Store, job: Job, seen: Look, instant: datetime) -> None:
+    """No command would lead on from an interval that is too old to be begun."""
+    record, _ = read_interval(store, job.name, instant)
+    if record is None or (not record.runs and not record.state.is_final):
+        assert seen.completed is not None, "that is what it is older than"
+        newest = interval_at(seen, job.name, seen.completed).id
+        raise OldOverNew(
+            f"{job.name} {interval_at(seen, job.name, instant).id} was not begun, and is older"
+            f" than {newest}, which the target has completed: it would undo newer truth",
+            hint=f'mend the target by the newest: reconcile rerun {job.name} {newest} -m "why"',
+        )
 
 
 def _prepare(

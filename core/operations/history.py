@@ -34,18 +34,19 @@ class Times(NamedTuple):
 
 
 def newest(
-    store: Store, job: str, *, after: str = "", before: str = ""
+    store: Store, job: str, *, after: str = "", before: str = "", first: int = PAGE
 ) -> Iterator[IntervalRecord]:
-    """Interval records between two keys, newest first."""
+    """Interval records between two keys, newest first. The `first` are read alone."""
+    limit = first
     while True:
         page = store.scan(
-            Kind.INTERVAL, job, after=after, before=before, limit=PAGE, newest_first=True
+            Kind.INTERVAL, job, after=after, before=before, limit=limit, newest_first=True
         )
         for found in page:
             yield IntervalRecord.from_json(found.value)
-        if len(page) < PAGE:
+        if len(page) < limit:
             return
-        before = page[-1].key
+        before, limit = page[-1].key, PAGE
 
 
 def completed(store: Store, job: str, now: datetime, limit: int = TIMED) -> list[IntervalRecord]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import planning
@@ -13,7 +14,7 @@ from ..model import ABSENT, Interval, Kind, LeaseKey, Outcome, State, Trigger, i
 from ..records import OPEN, GuardReport, IntervalRecord, JobRecord, from_text
 from ..schedule import instant_id, read_id
 from ..trail import changed_by
-from .history import completed, times
+from .history import LOOKED_AT, completed, newest, times
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from .application import Application
 
 PAGE = 1000
+FEW = 3
+"""The newest completed interval is mostly one of so many."""
 CORRECTION = timedelta(minutes=1)
 """By so much a clock is put right in daily life; it makes nothing void that was worked."""
 BY_CLOCK = ("catch_up_window", "superseded")
@@ -35,7 +38,8 @@ BY_CLOCK = ("catch_up_window", "superseded")
 @dataclass(frozen=True, slots=True)
 class Look:
     """A job at one instant of the store's clock. `changed`: its own record must be written;
-    `unsettled`: so many records were read to decide."""
+    `unsettled`: so many records were read to decide. Older than `completed` nothing may be
+    applied any more."""
 
     now: datetime
     job: JobRecord
@@ -45,6 +49,7 @@ class Look:
     decision: Decision
     unsettled: int
     void: Sequence[Void] = ()
+    completed: datetime | None = None
 
     def is_void(self, record: IntervalRecord) -> bool:
         """Whether a record stands for nothing, as a skip that a clock ahead of now decided."""
@@ -68,8 +73,15 @@ class Void(NamedTuple):
     at: datetime
 
 
-def look(store: Store, job: Job, now: datetime, tried: Collection[str] = ()) -> Look:
-    """Read a job's records and decide what is due."""
+def look(
+    store: Store,
+    job: Job,
+    now: datetime,
+    tried: Collection[str] = (),
+    target: datetime | None = None,
+) -> Look:
+    """Read a job's records and decide what is due. `target`: the newest interval that the
+    target is known to have completed, where that was asked; else the records' word is taken."""
     stored = store.get(Kind.JOB, job.name, "")
     before = JobRecord.from_json(stored.value) if stored is not None else None
     record = planning.seen(job, before, now)
@@ -96,7 +108,18 @@ def look(store: Store, job: Job, now: datetime, tried: Collection[str] = ()) -> 
                 void.append(Void(record, found.version, said, found.at))
             yield record, found.version
 
-    decision = planning.decide(job, schedule, floor, records(), now, tried=tried)
+    newer = _completed(store, job, now, target)
+    runs = store.scan(Kind.RUN, job.name, tag=OPEN) if newer is not None else ()
+    decision = planning.decide(
+        job,
+        schedule,
+        floor,
+        records(),
+        now,
+        tried=tried,
+        completed=newer,
+        open_runs={run.key.rpartition("/")[0] for run in runs},
+    )
     return Look(
         now=now,
         job=record,
@@ -106,7 +129,20 @@ def look(store: Store, job: Job, now: datetime, tried: Collection[str] = ()) -> 
         decision=decision,
         unsettled=read,
         void=void,
+        completed=newer,
     )
+
+
+def _completed(store: Store, job: Job, now: datetime, target: datetime | None) -> datetime | None:
+    """The newest completed interval, for a source that tells the truth of one night."""
+    if not job.work.dated:
+        return None
+    edge = instant_key(now + timedelta(seconds=1))
+    for record in islice(newest(store, job.name, before=edge, first=FEW), LOOKED_AT):
+        if record.state is State.COMPLETED:
+            ours = record.until_at or record.scheduled_at
+            return ours if target is None else min(ours, target)
+    return None
 
 
 def _said_ahead(record: IntervalRecord, written_at: datetime, now: datetime) -> str | None:

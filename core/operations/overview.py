@@ -14,11 +14,12 @@ from .. import planning
 from ..checksum import Checksum
 from ..config import sqlite_path
 from ..errors import UsageError
-from ..model import Kind, LeaseKey, Outcome, State, instant_key
-from ..records import GuardReport, IntervalRecord, RangeRecord, RunRecord, event_value
-from ..status import EventView, IntervalStatus, IntervalView, JobStatus, Problem, StatusReport
+from ..model import Kind, LeaseKey, State, instant_key
+from ..records import IntervalRecord, RangeRecord, RunRecord, event_value
+from ..status import EventView, IntervalStatus, IntervalView, JobStatus, StatusReport
 from .history import completed, failures, newest, times
 from .look import Look, find_instant, interval_at, live_lease, look, open_records, read_interval
+from .problems import failed_for_good, overtaken, problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,10 +91,11 @@ def _job(
     lease = _lease(app, store, job)
     live = lease if lease is not None and lease.live else None
     recent, older = _recent(store, job, seen, lease, limit, since, state)
+    gone = {skip.interval.scheduled_at for skip in seen.decision.overtaken}
     unfinished = [
         _view(job, seen, record, lease)
         for record, _ in open_records(store, job.name)
-        if record.scheduled_at <= now
+        if record.scheduled_at <= now and record.scheduled_at not in gone
     ]
     due = [_pending(job, seen, d.interval.scheduled_at) for d in seen.decision.due if not d.record]
     waiting = sorted(unfinished + due, key=lambda view: view.record.scheduled_at)
@@ -101,11 +103,10 @@ def _job(
     overdue = oldest is not None and oldest.deadline_at is not None and now > oldest.deadline_at
     done = completed(store, job.name, now)
     took = times(done)
-    gone, more = failures(store, job.name, now)
-    problems = [*_problems(job, waiting, now), *_failures(job, gone, more)]
+    failed, more = failures(store, job.name, now)
     return JobStatus(
         job=job,
-        state=_state(store, job, seen, live, unfinished, overdue=overdue, failed=bool(gone)),
+        state=_state(store, job, seen, live, unfinished, overdue=overdue, failed=bool(failed)),
         next_due=seen.decision.next_due.scheduled_at if seen.decision.next_due else None,
         lease=live,
         backlog=seen.decision.backlog,
@@ -113,7 +114,11 @@ def _job(
         oldest_overdue=overdue,
         last_completed=done[0] if done else None,
         recent=recent,
-        problems=problems,
+        problems=[
+            *problems(job, waiting, now),
+            *failed_for_good(job, failed, more),
+            *overtaken(store, job, seen),
+        ],
         usual_seconds=took.usual,
         slowest_seconds=took.slowest,
         timed=took.timed,
@@ -234,96 +239,6 @@ def _state(
         ("on demand", job.schedule is None),
     )
     return next((name for name, holds in ranked if holds), "ok")
-
-
-def _problems(job: Job, waiting: Sequence[IntervalView], now: datetime) -> Iterator[Problem]:
-    """What a person should see to, oldest first, each with the commands to type."""
-    for view in waiting:
-        record = view.record
-        name = f"{job.name} {record.id}"
-        if view.shows == "needs approval":
-            guard = GuardReport.from_json(record.waiting or {})
-            share = guard.revoke / guard.base if guard.base else 0.0
-            yield Problem(
-                "!",
-                f"{name}: {_waiting(guard, share)} for somebody's approval",
-                (
-                    f"reconcile changes {name} --planned",
-                    f'reconcile resume {name} --approve {guard.hash} -m "why"',
-                ),
-            )
-        elif view.shows in ("running", "fencing"):
-            continue  # whatever was wrong is being tried again
-        elif view.shows in ("overdue", "stalled") or record.kills > 1 or record.failure:
-            yield Problem("!", f"{name}: {_trouble(job, view, now)}", (f"reconcile status {name}",))
-
-
-_GIVEN_UP = {
-    "attempts": "failed, and no trigger tries it again",
-    "cancelled": "refused by hand, after something was applied",
-    "overtaken": "failed, for the target has completed a newer interval",
-}
-
-
-def _failures(job: Job, gone: Sequence[IntervalRecord], more: int) -> Iterator[Problem]:
-    """What failed for good since the last completion: nothing newer has made up for it."""
-    for record in reversed(gone):
-        name = f"{job.name} {record.id}"
-        why = _GIVEN_UP.get(str(record.reason), f"failed ({record.reason})")
-        if record.failure is not None:
-            why = f"{why}: {record.failure.get('text')}"
-        commands = [f"reconcile status {name}"]
-        if record.reason != "overtaken":  # that would undo newer truth, however often it is tried
-            commands.append(f'reconcile resume {name} -m "why"')
-        yield Problem("!", f"{name}: {why}", commands)
-    if more:
-        older = f"{more} older {'one' if more == 1 else 'ones'} failed for good too"
-        yield Problem("!", f"{job.name}: {older}", (f"reconcile status {job.name} --state failed",))
-
-
-def _waiting(guard: GuardReport, share: float) -> str:
-    if guard.revoke == 1:
-        return f"1 revoke ({share:.1%}) waits"
-    return f"{guard.revoke:,} revokes ({share:.1%}) wait"
-
-
-def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
-    record = view.record
-    parts = []
-    if view.deadline_at is not None and now > view.deadline_at:
-        late = (now - record.scheduled_at).total_seconds() / 3600
-        parts.append(f"due {late:.0f}h ago, past its deadline")
-    if view.shows == "stalled":
-        parts.append("its holder is silent or gone; the next trigger takes it over")
-    if record.kills > 1:
-        where = f"range {record.ranges_done + 1}"
-        parts.append(f"killed {record.kills} times in {where} without progress")
-    elif record.failure is not None:
-        parts += [_how_often(job, record), str(record.failure.get("text"))]
-    text = ", ".join(parts).replace(":, ", ": ") or view.shows
-    if view.retry_at is not None:
-        text += f"; tried again from {view.retry_at:%Y-%m-%d %H:%M:%SZ} on"
-    elif record.failure is not None and view.shows != "stalled":
-        text += "; tried again by the next trigger"
-    return f"{text}, never given up" if _is_incomplete(record) and record.kills <= 1 else text
-
-
-def _how_often(job: Job, record: IntervalRecord) -> str:
-    if _is_incomplete(record):
-        return (
-            f"incomplete after {_attempts(record.attempts)}:" if record.attempts else "incomplete:"
-        )
-    of = f" {record.attempts} of {job.max_attempts} attempts" if record.attempts else ""
-    return f"failed{of}:"
-
-
-def _attempts(number: int) -> str:
-    return "1 attempt" if number == 1 else f"{number} attempts"
-
-
-def _is_incomplete(record: IntervalRecord) -> bool:
-    """Whether all was done but for quarantined accounts."""
-    return record.failure is not None and record.failure.get("outcome") == Outcome.INCOMPLETE
 
 
 def _interval(app: Application, store: Store, job: Job, now: datetime, text: str) -> IntervalStatus:

@@ -8,7 +8,7 @@ the holder looks again before it lets go.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from .. import planning
@@ -26,8 +26,7 @@ from ..errors import (
 from ..events import DryRun, IntervalReport, RunReport
 from ..fencing import end_blocker
 from ..leasing import LeaseKeeper, Terms
-from ..model import ABSENT, Append, Kind, LeaseKey, Outcome, Put, State, Trigger, instant_key
-from ..records import IntervalRecord
+from ..model import ABSENT, Kind, LeaseKey, Outcome, Put, Trigger, instant_key
 from .history import completed
 from .look import (
     Look,
@@ -44,10 +43,9 @@ from .recovery import disagreement, taken_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from ..config import Job
-    from ..model import Actor, FenceRow, JsonObject, Lease, StoreFacts, Write
+    from ..model import Actor, FenceRow, Lease, StoreFacts, Write
     from ..planning import Due
     from ..ports import Store, Work
     from .application import Application
@@ -56,6 +54,8 @@ LOOK_EVERY = timedelta(hours=1)
 """How often a trigger with nothing due looks whether the target is as it was left."""
 PREVIEW = 4
 """So many changes does a dry run show."""
+
+NEVER = datetime.fromtimestamp(0, UTC)
 
 UNSETTLED = 100
 """So many records are read at each knock before it is written down that they are settled."""
@@ -79,6 +79,8 @@ class Visit:
     only: Sequence[datetime] | None = None
     _preview: DryRun | None = None
     _looked: bool = False
+    _target_at: datetime = NEVER
+    """The newest interval that the target has completed, as far as this visit knows."""
 
     def run(self) -> RunReport:
         """Decide, and where there is something to do, do it under the lease."""
@@ -89,7 +91,8 @@ class Visit:
         seen = look(self.store, self.job, self.facts.now)
         due = self._due(seen, set())
         self.app.runtime.reached("due_computed")
-        to_write = seen.decision.skips or seen.changed or self._is_stale(seen)
+        decided = seen.decision.skips or seen.decision.overtaken
+        to_write = decided or seen.changed or self._is_stale(seen)
         if not (due or (to_write and not self.dry_run)):
             return self._report(seen, [])
         keeper = LeaseKeeper(
@@ -200,6 +203,8 @@ class Visit:
         finally:
             work.close()
         newest = row.newest if row is not None else None
+        if newest is not None and newest.scheduled_at <= seen.now:
+            self._target_at = newest.scheduled_at
         writes = disagreement(self.store, self.job, seen, newest)
         if writes:
             keeper.commit(writes)
@@ -222,7 +227,8 @@ class Visit:
             lease = self.store.lease(LeaseKey(self.job.name))
             overlaps = lease.overlaps if lease is not None else 0
             # By the clock that the trigger saw which was turned away meanwhile.
-            seen = look(self.store, self.job, self.store.facts().now, tried)
+            target = None if self.dry_run else self._target_at
+            seen = look(self.store, self.job, self.store.facts().now, tried, target)
             due = self._due(seen, tried)
             self.app.runtime.reached("decided")
             if not self.dry_run:
@@ -231,6 +237,8 @@ class Visit:
             if due and may_go_on:
                 reports.append(self._work(keeper, due[0], until))
                 tried.add(due[0].interval.key)
+                if reports[-1].outcome is Outcome.COMPLETED:
+                    self._target_at = max(self._target_at, due[0].interval.scheduled_at)
                 if reports[-1].outcome in (Outcome.FENCED_OUT,) or not self._holds(reports[-1]):
                     return self._report(seen, reports)
                 continue
@@ -305,22 +313,12 @@ class Visit:
         job = self.job.name
         writes: list[Write] = []
         by_hand = self.only is not None
-        for skip in () if by_hand else seen.decision.skips:
-            base = skip.record or IntervalRecord(
-                id=skip.interval.id, scheduled_at=skip.interval.scheduled_at
-            )
-            record = replace(
-                base,
-                state=State.SKIPPED,
-                reason=skip.reason,
-                span=skip.span,
-                until_at=skip.until.scheduled_at if skip.until else None,
-            )
-            key = skip.interval.key
-            expect = skip.version or ABSENT
-            writes.append(Put(Kind.INTERVAL, job, key, record.to_json(), expect, record.tag))
-            event: JsonObject = {"type": "skipped", "reason": skip.reason, "span": skip.span}
-            writes.append(Append(Kind.EVENT, job, key, event))
+        told = None
+        if not by_hand and (seen.decision.skips or seen.decision.overtaken):
+            from . import decided
+
+            writes += decided.writes_of(self.job, seen)
+            told = decided.overtaken_report(self.job, seen) if seen.decision.overtaken else None
         unsettled = seen.unsettled > UNSETTLED and not by_hand
         if seen.changed or writes or unsettled or self._looked:
             settled = seen.job.settled_at if by_hand else seen.decision.settled
@@ -331,6 +329,8 @@ class Visit:
             expect = seen.version or ABSENT
             writes.append(Put(Kind.JOB, job, "", record_of_job.to_json(), expect))
             keeper.commit(writes)
+            if told is not None:
+                self.app.runtime.report(told)
 
     # --- what to say
 

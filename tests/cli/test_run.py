@@ -242,6 +242,8 @@ entitlements 2026-11-29  waiting until 02:46:09Z to try again; failed at
             """\
 entitlements 2026-11-29  waiting until 02:46:09Z to try again; incomplete at
   02:40:09Z: line 17 is cut
+  attempt 7
+  it is tried ever more rarely, and never given up
   Try again now: reconcile resume entitlements 2026-11-29
   How it stands: reconcile status entitlements 2026-11-29
 """,
@@ -281,8 +283,7 @@ entitlements 2026-11-29  failed at 02:40:09Z: no attempt is left: line 17 is cut
         (
             replace(GIVEN_UP, reason="overtaken", error=None),
             """\
-entitlements 2026-11-29  failed at 02:40:09Z: the target has completed a newer
-  interval
+entitlements 2026-11-29  failed at 02:40:09Z: overtaken by a newer interval
   How it stands: reconcile status entitlements 2026-11-29
 """,
         ),
@@ -298,7 +299,7 @@ entitlements 2026-11-29  failed at 02:40:09Z: the target has completed a newer
             """\
 entitlements 2026-11-29  incomplete: 1 account is in quarantine
     acct-1: level is empty
-  attempt 1 of 5
+  attempt 7, next not before 03:41:09Z, never given up
   Try again now: reconcile resume entitlements 2026-11-29
   How it stands: reconcile status entitlements 2026-11-29
 """,

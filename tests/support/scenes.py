@@ -80,6 +80,14 @@ def no_export(stage: Stage) -> None:
     (stage.folder / f"exports/{TONIGHT}.csv").unlink()
 
 
+def only_tonight(stage: Stage) -> None:
+    """Four nights are owed, and three exports never came."""
+    job(stage)
+    for day in ("27", "28", "29"):
+        (stage.folder / f"exports/2026-11-{day}.csv").unlink()
+    stage.day(30)
+
+
 def cut_export(stage: Stage) -> None:
     path = stage.folder / f"exports/{TONIGHT}.csv"
     path.write_text(path.read_text()[:-9])
@@ -243,6 +251,9 @@ SCENES = [
     Scene("run-source-cut", RUN, (tonight, cut_export)),
     Scene("run-waits-to-retry", RUN, (tonight, cut_export, ran(*RUN, code=65), later(30, 2, 32))),
     Scene("run-failed-for-good", RUN, (fails_for_good,)),
+    Scene("run-overtaken", RUN, (only_tonight,)),
+    Scene("status-overtaken", ("status",), (only_tonight, ran(*RUN, code=69))),
+    Scene("status-job-overtaken", ("status", "entitlements"), (only_tonight, ran(*RUN, code=69))),
     Scene("run-incomplete", RUN, (tonight, contradicting)),
     Scene("run-interrupted", RUN, (tonight,), hooks={IN_THE_MIDDLE: signal("SIGINT")}),
     Scene("run-interrupted-plan", RUN, (tonight,), hooks={("range_planned", 2): signal("SIGTERM")}),

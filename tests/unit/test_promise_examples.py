@@ -143,10 +143,12 @@ def test_who_was_stopped_between_two_nights_does_not_go_on_with_what_he_had_deci
 def test_what_was_to_be_resumed_by_hand_is_left_alone_once_a_span_stands_for_it(
     build: Build,
 ) -> None:
-    world = build(of("a"), of(""), of("b"), missed=2)
+    world = build(of("a"), of(""), of("b"), missed=1)
     knocked(world)
     resumed = approve(world, *waiting(world)[0])
     resumed.go("store.acquire")
+    world.advance(DAY)
+    knocked(world)
     world.wipe_store()
     knocked(world)
     assert [(record.id, record.span) for record in records(world)] == [("2026-11-28", 3)]

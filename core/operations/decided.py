@@ -1,0 +1,82 @@
+"""What a trigger writes of intervals that it decides not to work, and says of them.
+
+One that is skipped had nothing applied. One that is *overtaken* may have: its source tells the
+truth of one night, the target has completed a newer one, and so it ends as failed, without
+being tried, and a rerun of something completed as it was before. It is told once, all of them
+as one, and has no say in the exit status: nothing is left to be done about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..errors import OldOverNew
+from ..model import ABSENT, Append, Kind, Outcome, Put, State, Trigger
+from ..records import IntervalRecord, given_up, to_text
+from .look import interval_at, report_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..config import Job
+    from ..events import IntervalReport
+    from ..model import JsonObject, Write
+    from ..planning import Skip
+    from .look import Look
+
+OVERTAKEN = "overtaken"
+
+
+def writes_of(job: Job, seen: Look) -> Iterator[Write]:
+    """The records of all that is skipped or overtaken, each with its event."""
+    for skip in seen.decision.skips:
+        record = replace(_base(skip), state=State.SKIPPED, reason=skip.reason)
+        yield from _writes(job, skip, record, {"type": "skipped", "reason": skip.reason})
+    error = _error(job, seen) if seen.decision.overtaken else None
+    for skip in seen.decision.overtaken:
+        before = _base(skip)
+        text = str(error)
+        if before.failure is not None:
+            text = f"{text}; it had failed before: {before.failure.get('text')}"
+        failure: JsonObject = {"text": text, "exit": OldOverNew.name, "at": to_text(seen.now)}
+        record = given_up(replace(before, waiting=None, approval=None, failure=failure), OVERTAKEN)
+        event: JsonObject = {"type": "failed", "reason": OVERTAKEN, "text": str(error)}
+        yield from _writes(job, skip, record, event)
+
+
+def overtaken_report(job: Job, seen: Look) -> IntervalReport:
+    """All that are overtaken, as one: the oldest, and how many it stands for."""
+    first, *_ = seen.decision.overtaken
+    record = replace(_base(first), state=State.FAILED, reason=OVERTAKEN, rerun=0)
+    return replace(
+        report_of(job, record, seen.now),
+        outcome=Outcome.FAILED,
+        trigger=Trigger.SCHEDULE,
+        error=_error(job, seen),
+        span=sum(skip.span for skip in seen.decision.overtaken),
+        failed_at=None,
+        known_before=False,
+    )
+
+
+def _base(skip: Skip) -> IntervalRecord:
+    return skip.record or IntervalRecord(
+        id=skip.interval.id,
+        scheduled_at=skip.interval.scheduled_at,
+        span=skip.span,
+        until_at=skip.until.scheduled_at if skip.until else None,
+    )
+
+
+def _error(job: Job, seen: Look) -> OldOverNew:
+    assert seen.completed is not None, "that is what they are overtaken by"
+    newest = interval_at(seen, job.name, seen.completed).id
+    return OldOverNew(f"the target has completed {newest}, whose truth an older one would undo")
+
+
+def _writes(job: Job, skip: Skip, record: IntervalRecord, event: JsonObject) -> Iterator[Write]:
+    key = skip.interval.key
+    expect = skip.version or ABSENT
+    yield Put(Kind.INTERVAL, job.name, key, record.to_json(), expect, record.tag)
+    yield Append(Kind.EVENT, job.name, key, {**event, "span": skip.span})

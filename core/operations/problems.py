@@ -1,0 +1,137 @@
+"""What a person should see to, each with the command to type; and what merely needs saying."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ..model import Outcome, State, instant_key
+from ..records import GuardReport
+from ..status import Problem
+from .history import SECOND, newest
+from .look import interval_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from ..config import Job
+    from ..ports import Store
+    from ..records import IntervalRecord
+    from ..status import IntervalView
+    from .look import Look
+
+LOOKED_BACK = 14
+"""Overtaken intervals are told of while they are among so many newest ones."""
+
+
+def problems(job: Job, waiting: Sequence[IntervalView], now: datetime) -> Iterator[Problem]:
+    """What a person should see to, oldest first, each with the commands to type."""
+    for view in waiting:
+        record = view.record
+        name = f"{job.name} {record.id}"
+        if view.shows == "needs approval":
+            guard = GuardReport.from_json(record.waiting or {})
+            share = guard.revoke / guard.base if guard.base else 0.0
+            yield Problem(
+                "!",
+                f"{name}: {_waiting(guard, share)} for somebody's approval",
+                (
+                    f"reconcile changes {name} --planned",
+                    f'reconcile resume {name} --approve {guard.hash} -m "why"',
+                ),
+            )
+        elif view.shows in ("running", "fencing"):
+            continue  # whatever was wrong is being tried again
+        elif view.shows in ("overdue", "stalled") or record.kills > 1 or record.failure:
+            yield Problem("!", f"{name}: {_trouble(job, view, now)}", (f"reconcile status {name}",))
+
+
+_GIVEN_UP = {
+    "attempts": "failed, and no trigger tries it again",
+    "cancelled": "refused by hand, after something was applied",
+    "overtaken": "failed, for the target has completed a newer interval",
+}
+
+
+def failed_for_good(job: Job, gone: Sequence[IntervalRecord], more: int) -> Iterator[Problem]:
+    """What failed for good since the last completion: nothing newer has made up for it."""
+    for record in reversed(gone):
+        name = f"{job.name} {record.id}"
+        why = _GIVEN_UP.get(str(record.reason), f"failed ({record.reason})")
+        if record.failure is not None:
+            why = f"{why}: {record.failure.get('text')}"
+        commands = [f"reconcile status {name}"]
+        if record.reason != "overtaken":  # that would undo newer truth, however often it is tried
+            commands.append(f'reconcile resume {name} -m "why"')
+        yield Problem("!", f"{name}: {why}", commands)
+    if more:
+        older = f"{more} older {'one' if more == 1 else 'ones'} failed for good too"
+        yield Problem("!", f"{job.name}: {older}", (f"reconcile status {job.name} --state failed",))
+
+
+def _waiting(guard: GuardReport, share: float) -> str:
+    if guard.revoke == 1:
+        return f"1 revoke ({share:.1%}) waits"
+    return f"{guard.revoke:,} revokes ({share:.1%}) wait"
+
+
+def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
+    record = view.record
+    parts = []
+    if view.deadline_at is not None and now > view.deadline_at:
+        late = (now - record.scheduled_at).total_seconds() / 3600
+        parts.append(f"due {late:.0f}h ago, past its deadline")
+    if view.shows == "stalled":
+        parts.append("its holder is silent or gone; the next trigger takes it over")
+    if record.kills > 1:
+        where = f"range {record.ranges_done + 1}"
+        parts.append(f"killed {record.kills} times in {where} without progress")
+    elif record.failure is not None:
+        parts += [_how_often(job, record), str(record.failure.get("text"))]
+    text = ", ".join(parts).replace(":, ", ": ") or view.shows
+    if view.retry_at is not None:
+        text += f"; tried again from {view.retry_at:%Y-%m-%d %H:%M:%SZ} on"
+    elif record.failure is not None and view.shows != "stalled":
+        text += "; tried again by the next trigger"
+    return f"{text}, never given up" if _is_incomplete(record) and record.kills <= 1 else text
+
+
+def _how_often(job: Job, record: IntervalRecord) -> str:
+    if _is_incomplete(record):
+        return (
+            f"incomplete after {_attempts(record.attempts)}:" if record.attempts else "incomplete:"
+        )
+    of = f" {record.attempts} of {job.max_attempts} attempts" if record.attempts else ""
+    return f"failed{of}:"
+
+
+def _attempts(number: int) -> str:
+    return "1 attempt" if number == 1 else f"{number} attempts"
+
+
+def _is_incomplete(record: IntervalRecord) -> bool:
+    """Whether all was done but for quarantined accounts."""
+    return record.failure is not None and record.failure.get("outcome") == Outcome.INCOMPLETE
+
+
+def overtaken(store: Store, job: Job, seen: Look) -> Iterator[Problem]:
+    """Why the newest intervals that are older than a completed one failed; nobody can do
+    anything about them, so no command but one to look is named."""
+    edge = instant_key(seen.now + SECOND)
+    found = [
+        (record.id, record.span)
+        for record in islice(newest(store, job.name, before=edge), LOOKED_BACK)
+        if record.state is State.FAILED and record.reason == "overtaken"
+    ]
+    found += [(skip.interval.id, skip.span) for skip in reversed(seen.decision.overtaken)]
+    if not found or seen.completed is None:
+        return
+    count = sum(span for _, span in found)
+    ids = sorted(name for name, _ in found)
+    which = f"{ids[0]} is" if count == 1 else f"{count:,} from {ids[0]} to {ids[-1]} are"
+    by = interval_at(seen, job.name, seen.completed).id
+    text = f"{job.name}: {which} overtaken: the target has completed {by}, which they would undo"
+    if count == 1:
+        text = text.replace("which they", "which it")
+    yield Problem("-", text, (f"reconcile status {job.name}",))
