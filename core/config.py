@@ -76,6 +76,16 @@ class SourceConfig(NamedTuple):
     fields: tuple[str, ...] | None = None
     manifest: str | None = None
 
+    def name_in_file(self, ours: str) -> str:
+        """How a file that lacks one of our columns would call it, and by which rename."""
+        theirs = [name for name, to in self.rename.items() if to == ours and name != ours]
+        if theirs:
+            return f"{' or '.join(theirs)} (which rename makes {ours})"
+        other = self.rename.get(ours, ours)
+        if other != ours:
+            return f"for {ours} (rename makes the file's {ours} {other})"
+        return ours
+
 
 class TargetConfig(NamedTuple):
     """`[jobs.NAME.target]`. `url` is normalised, see `sqlite_url`; its query is kept.

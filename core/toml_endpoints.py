@@ -158,6 +158,24 @@ def read_target(
     )
 
 
+def check_fields(job: Section, source: SourceConfig, target: TargetConfig) -> None:
+    """Refuse fields of a CSV file that lack a column which account, columns or key name. Upper
+    and lower case are not told apart, because the table does not either."""
+    if source.fields is None:
+        return
+    key = target.key or ()
+    account = source.account or target.account or (key[0] if key else None)
+    others = target.columns or tuple(name for name in key if name != (target.account or key[0]))
+    ours = {source.rename.get(name, name).lower() for name in source.fields}
+    for name in (account, *others):
+        if name is not None and name.lower() not in ours:
+            job.section("source").wrong(
+                "fields",
+                f"has no column {source.name_in_file(name)}",
+                "name all columns of the file, in their order and as rename has them",
+            )
+
+
 def database_url(text: str, folder: Path) -> str:
     """A store's or target's address, normalised: an SQLite path becomes `sqlite_url`.
 

@@ -15,7 +15,7 @@ from .config import (
 )
 from .errors import ConfigError
 from .schedule import Schedule
-from .toml_endpoints import read_shared, read_source, read_target
+from .toml_endpoints import check_fields, read_shared, read_source, read_target
 from .toml_values import show_duration
 from .trust import RENEWALS_PER_TTL
 
@@ -145,6 +145,7 @@ def _entitlements(section: Section, name: str, folder: Path) -> EntitlementsConf
     target = read_target(section, shared, source, name, folder)
     if source is None or target is None:
         return None
+    check_fields(section, source, target)
     plain = EntitlementsConfig(source, target)
     return EntitlementsConfig(
         source=source,

@@ -116,7 +116,7 @@ def _positions(
     columns: Sequence[str], names: Sequence[str], config: SourceConfig, path: str
 ) -> list[int]:
     ours = [config.rename.get(name, name) for name in columns]
-    missing = [name for name in names if name not in ours]
+    missing = [config.name_in_file(name) for name in names if name not in ours]
     if missing:
         if config.fields is not None:
             raise SourceUnusable(
@@ -127,8 +127,8 @@ def _positions(
         lacks, that = ("column", "that column") if len(missing) == 1 else ("columns", "them")
         raise SourceUnusable(
             f"{path} has no {lacks} {', '.join(missing)}; it has {', '.join(columns)}",
-            hint=f"export {that}, or map the file's names to ours with rename; a file without a"
-            " header needs fields",
+            hint=f"export {that}, or {'mend' if config.rename else 'write'} rename, which maps the"
+            " file's names to ours; a file without a header needs fields",
         )
     doubled = [name for name in names if ours.count(name) > 1]
     if doubled:

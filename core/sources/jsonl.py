@@ -165,8 +165,9 @@ def _picker(
         for name, candidates in zip(names, keys, strict=True):
             there = [key for key in candidates if key in value]
             if not there:
+                lacks = " or ".join(map(repr, candidates)) or config.name_in_file(name)
                 raise _Refused(
-                    f"it has no key {' or '.join(map(repr, candidates)) or repr(name)}",
+                    f"it has no key {lacks}",
                     "export that key in each object, null where there is nothing; or map the"
                     " file's name to it with rename",
                 )

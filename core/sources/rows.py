@@ -175,7 +175,11 @@ class Rows:
                 account = values[0] = first(values[0]) if first else values[0]
             except Unconvertible as error:
                 line = self._records.lines(block)[index + skipped]
-                raise block.unusable(line, f"account {error}") from error
+                raise block.unusable(
+                    line,
+                    f"account {error}",
+                    hint="export accounts of the kind that the target's column has",
+                ) from error
             if account is None:
                 raise self._null(block, index + skipped, 0)
             accounts.append(account)

@@ -70,6 +70,17 @@ def typed(column: str, content: str) -> Callable[[Night], None]:
     return make
 
 
+def renamed(rename: str, content: str, suffix: str = "csv") -> Callable[[Night], None]:
+    """The job renames columns of the file of the night, which is that."""
+
+    def make(night: Night) -> None:
+        path = f"exports/{{date}}.{suffix}"
+        night.configure('"exports/{date}.csv"', f'{{ path = "{path}", rename = {{ {rename} }} }}')
+        night.source.with_suffix(f".{suffix}").write_text(content)
+
+    return make
+
+
 def packed(content: bytes) -> Callable[[Night], None]:
     """The job reads a gzip file, which has that content."""
 
@@ -134,6 +145,31 @@ def calls(*argv: str) -> Callable[[Night], None]:
 
 
 # --- what takes more than a line
+
+
+def drop_in(folder: int, file: int) -> Callable[[Night], None]:
+    """There is a drop-in, which says nothing; it and its folder have those modes."""
+
+    def make(night: Night) -> None:
+        path = night.folder / "conf.d" / "more.toml"
+        path.parent.mkdir()
+        path.write_text("")
+        path.chmod(file)
+        path.parent.chmod(folder)
+
+    return make
+
+
+def address_file(mode: int) -> Callable[[Night], None]:
+    """The target's address stands in a file of its own with that mode."""
+
+    def make(night: Night) -> None:
+        path = night.folder / "address"
+        path.write_text("app.db")
+        path.chmod(mode)
+        night.configure('"app.db"', '{ url_file = "address" }')
+
+    return make
 
 
 def fifo(night: Night) -> None:

@@ -68,6 +68,27 @@ SOURCES = [
         "line 15: the header stands here once more",
         "one after the other",
     ),
+    Bad(
+        "column that is renamed away",
+        make.renamed('level = "entitlement"', AFTER),
+        65,
+        "has no column for level (rename makes the file's level entitlement); it has account_id,",
+        "mend rename",
+    ),
+    Bad(
+        "renamed column that is not there",
+        make.renamed('lvl = "level"', AFTER.replace("level", "lv")),
+        65,
+        "has no column lvl (which rename makes level); it has account_id, entitlement, lv",
+        "mend rename",
+    ),
+    Bad(
+        "row with too many fields",
+        make.source(AFTER + "acct-14,sso,1,\n"),
+        65,
+        "line 15: 4 fields where the header has 3",
+        "a delimiter that is not quoted",
+    ),
     Bad("ragged row", make.source(AFTER + "acct-14,sso\n"), 65, "line 15: 2 fields where", "cut"),
     Bad(
         "no header",
@@ -107,8 +128,8 @@ SOURCES = [
         "account that is no integer",
         make.typed("account_id INTEGER", HEADER + "1,a,1\nabc,b,2\n"),
         65,
-        "account 'abc' is no integer",
-        "",
+        "line 3: account 'abc' is no integer",
+        "of the kind that the target's column has",
     ),
     Bad(
         "value that does not convert",
@@ -127,6 +148,17 @@ SOURCES = [
         65,
         "line 1: it has no key 'level'",
         "export that key",
+    ),
+    Bad(
+        "JSON: key that is renamed away",
+        make.renamed(
+            'level = "entitlement"',
+            '{"account_id": "a", "level": "1"}\n',
+            "jsonl",
+        ),
+        65,
+        "it has no key for level (rename makes the file's level entitlement)",
+        "rename",
     ),
     Bad(
         "JSON: a key twice",
@@ -228,6 +260,15 @@ CONFIGURATIONS = [
         78,
         "encoding: is 'utf8000'",
         "cp1252",
+    ),
+    Bad(
+        "fields without one of the columns",
+        make.config(
+            '"exports/{date}.csv"', '{ path = "x.csv", fields = ["account_id", "entitlement"] }'
+        ),
+        78,
+        "source.fields: has no column level",
+        "in their order",
     ),
     Bad(
         "wrong delimiter",
@@ -341,7 +382,28 @@ CONFIGURATIONS = [
         "writable for all",
         lambda night: night.config.chmod(0o666),
         77,
-        "writable for all",
+        "reconcile.toml is writable for all",
+        "chmod o-w",
+    ),
+    Bad(
+        "drop-in writable for all",
+        make.drop_in(0o755, 0o646),
+        77,
+        "conf.d/more.toml is writable for all",
+        "chmod o-w",
+    ),
+    Bad(
+        "folder of drop-ins writable for all",
+        make.drop_in(0o777, 0o644),
+        77,
+        "conf.d is writable for all",
+        "chmod o-w",
+    ),
+    Bad(
+        "file of an address writable for all",
+        make.address_file(0o602),
+        77,
+        "target.url_file: {}/address is writable for all",
         "chmod o-w",
     ),
     Bad(

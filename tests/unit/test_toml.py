@@ -503,6 +503,41 @@ class TestRefusals:
             parse([(MAIN, SMALL + "zz = 1")], {}, cwd=Path("/opt/alice"))
 
 
+class TestFields:
+    @pytest.mark.parametrize(
+        ("fields", "more", "lacks"),
+        [
+            ('["a", "e"]', 'account = "a"\ncolumns = ["e", "l"]', "l"),
+            ('["e", "l"]', 'account = "a"\ncolumns = ["e", "l"]', "a"),
+            ('["a", "l"]', 'key = ["a", "e"]', "e"),
+            ('["e", "l"]', 'key = ["a", "e"]', "a"),
+            ('["a", "x"]', 'account = "a"\ncolumns = ["e"]\nsource.rename.y = "e"', "y (which"),
+            ('["a", "e"]', 'account = "a"\ncolumns = ["e"]\nsource.rename.e = "f"', "for e (ren"),
+        ],
+    )
+    def test_fields_without_a_column_that_is_named_are_refused(
+        self, fields: str, more: str, lacks: str
+    ) -> None:
+        head = SMALL.replace('source = "exports/{date}.csv"', f'source.path = "x.csv"\n{more}')
+        assert f"source.fields: has no column {lacks}" in refusal(
+            f"{head}source.fields = {fields}\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("fields", "more"),
+        [
+            ('["b"]', ""),
+            ('["E", "A"]', 'account = "a"\ncolumns = ["e"]'),
+            ('["x", "a", "l", "e"]', 'key = ["a", "e"]'),
+            ('["a", "y"]', 'account = "a"\ncolumns = ["e"]\nsource.rename.y = "e"'),
+            ('["b", "e"]', 'key = ["a", "e"]\nsource.account = "b"'),
+        ],
+    )
+    def test_fields_that_the_table_may_fit_are_not(self, fields: str, more: str) -> None:
+        head = SMALL.replace('source = "exports/{date}.csv"', f'source.path = "x.csv"\n{more}')
+        assert job(f"source.fields = {fields}\n", head).work.source.fields
+
+
 class TestSyntax:
     @pytest.mark.parametrize(
         ("text", "line"),
