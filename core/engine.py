@@ -119,6 +119,9 @@ class Order:
     def reached(self, step: str) -> None:
         self._runtime.reached(step)
 
+    def report(self, report: Report) -> None:
+        self._runtime.report(report)
+
 
 @dataclass(frozen=True, slots=True)
 class Stop:

@@ -69,6 +69,15 @@ class Stopping:
     phase: str = "planning"
 
 
+class PlannedAnew(NamedTuple):
+    """The plan that a run meant to go on with does not hold any more; `why` says the reason."""
+
+    job: str
+    interval: str
+    at: datetime
+    why: str
+
+
 class Waits(NamedTuple):
     """Another holder works, and this trigger stays until it is done, at most until `until`."""
 
@@ -192,4 +201,4 @@ class ActReport:
     generation: int | None = None
 
 
-Report: TypeAlias = "Started | Progress | Stopping | Waits | IntervalReport"
+Report: TypeAlias = "Started | PlannedAnew | Progress | Stopping | Waits | IntervalReport"

@@ -331,6 +331,10 @@ class WorkOrder(Protocol):
         """Name a step passed, for those who watch (and kill) at exact points."""
         ...
 
+    def report(self, report: Report) -> None:
+        """Tell a user something that is no checkpoint."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

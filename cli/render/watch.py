@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ...core.events import IntervalReport, Progress, Started, Stopping, Waits
+from ...core.events import IntervalReport, PlannedAnew, Progress, Started, Stopping, Waits
 from ...core.model import Outcome
-from .words import Style, stamp, stopping, waits
+from .words import Style, planned_anew, stamp, stopping, waits
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -116,7 +116,9 @@ class _Watcher:
         if report.dry_run is None:
             self.whole(report)
 
-    def begin(self, report: IntervalReport | RunReport | Started | Waits | None) -> str:
+    def begin(
+        self, report: IntervalReport | PlannedAnew | RunReport | Started | Waits | None
+    ) -> str:
         """The date that begins a line, in the store's time where there is one."""
         at = self._env.clock.now() if report is None else report.at
         return "" if self._env.journald else f"{stamp(at)} "
@@ -142,6 +144,9 @@ class Lines(_Watcher):
 
         if isinstance(report, Started):
             self.say(f"{self.begin(report)}{lines.started(report)}\n")
+        elif isinstance(report, PlannedAnew):
+            about = f"{report.job} {report.interval}"
+            self.say(f"{self.begin(report)}{about} {planned_anew(report)}\n")
         elif isinstance(report, Stopping):
             about = f"{report.job} {report.interval}"
             self.say(f"{self.begin(None)}{about} {stopping(report)}\n")
@@ -216,6 +221,8 @@ class Terminal(_Watcher):
         elif isinstance(report, Started):
             told = outcomes.started(report, self._style)
             self.say(told.text(self._style) if told else "")
+        elif isinstance(report, PlannedAnew):
+            self.say(f"{report.job} {report.interval}  {planned_anew(report)}\n")
         elif isinstance(report, Stopping):
             again = " (Ctrl-C again: now)" if self._env.stop.reason == "SIGINT" else ""
             self.say(f"{report.job} {report.interval}  {stopping(report)}{again}\n")

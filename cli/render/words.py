@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...core.events import IntervalReport, Started, Stopping, Waits
+    from ...core.events import IntervalReport, PlannedAnew, Started, Stopping, Waits
     from ...core.model import Lease
 
 _MINUTE = 60
@@ -209,6 +209,11 @@ def stopping(report: Stopping) -> str:
     """`stopping after range 18`: the one under way."""
     planning = "planning " if report.phase == "planning" else ""
     return f"stopping after {planning}range {report.range}"
+
+
+def planned_anew(report: PlannedAnew) -> str:
+    """`the source has changed: planned anew`."""
+    return f"{report.why}: planned anew"
 
 
 def waits(report: Waits) -> str:

@@ -19,7 +19,15 @@ from reconcile.core.errors import (
     SourceUnreachable,
     SourceUnusable,
 )
-from reconcile.core.events import DryRun, IntervalReport, Progress, RunReport, Started, Stopping
+from reconcile.core.events import (
+    DryRun,
+    IntervalReport,
+    PlannedAnew,
+    Progress,
+    RunReport,
+    Started,
+    Stopping,
+)
 from reconcile.core.model import Fence, Lease, LeaseKey, Outcome, RunId, Trigger
 from reconcile.core.operations import changes as planned
 from reconcile.core.operations.changes import Found
@@ -562,6 +570,15 @@ def test_the_bar_has_no_attributes_under_no_color(terminal: Cli) -> None:
     assert "\x1b[2m" in terminal("run", "entitlements").words
 
 
+def test_a_terminal_is_told_that_the_plan_is_made_anew(terminal: Cli) -> None:
+    anew = PlannedAnew("entitlements", "2026-11-29", AT, "the source has changed")
+    answer = RunReport("entitlements", Outcome.COMPLETED, AT, [fared()])
+    terminal.run_answers(answer, anew)
+    told = "entitlements 2026-11-29  the source has changed: planned anew\n"
+    assert terminal("run", "entitlements").words.startswith(told)
+    assert told not in terminal("-q", "run", "entitlements").words
+
+
 def test_a_first_ctrl_c_is_answered(terminal: Cli) -> None:
     stopped = fared(Outcome.INTERRUPTED, signal="SIGINT", ranges_done=18)
     terminal.stop.reason = "SIGINT"
@@ -671,13 +688,15 @@ def test_a_line_of_a_trigger_that_was_refused_has_its_hint_too(cli: Cli) -> None
 def test_a_log_tells_of_the_beginning_and_of_whom_was_taken_over(cli: Cli) -> None:
     progress = Progress("entitlements", "2026-11-29", "applying", 7, 69, True, 7000, 11, 22, 3)
     answer = RunReport("entitlements", Outcome.COMPLETED, AT, [fared()])
-    cli.run_answers(answer, STARTED, progress, RESUMED, KILLED)
-    assert cli("run", "entitlements").words.splitlines()[:3] == [
+    anew = PlannedAnew("entitlements", "2026-11-29", AT, "the source has changed")
+    cli.run_answers(answer, STARTED, progress, RESUMED, KILLED, anew)
+    assert cli("run", "entitlements").words.splitlines()[:4] == [
         "2026-11-30T02:41:09Z entitlements 2026-11-29 started, generation 9",
         "2026-11-30T02:41:09Z entitlements 2026-11-29 resumed planning at range 18/~69: the run on"
         " db1 pid 4711 has been silent for 1m; generation 7 -> 8",
         "2026-11-30T02:41:09Z entitlements 2026-11-29 resumed at range 18/69: the run on db1 pid"
         " 4711 was killed after range 17; generation 7 -> 8",
+        "2026-11-30T02:41:09Z entitlements 2026-11-29 the source has changed: planned anew",
     ]
 
 

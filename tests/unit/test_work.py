@@ -12,6 +12,7 @@ import pytest
 
 from reconcile.core.checksum import encode
 from reconcile.core.config import GuardsConfig
+from reconcile.core.events import PlannedAnew
 from reconcile.core.model import ABSENT, Interval, Json, Kind, Put, Record
 from reconcile.core.records import GuardReport, IntervalRecord, PlanRecord
 from reconcile.core.rows import Column, ColumnKind, KeySpan, Page, Schema
@@ -67,6 +68,9 @@ class Target:
     def marker(self, plan: str, number: int) -> None:
         """No run was killed."""
 
+    def bound(self, span: KeySpan, rows: int) -> str | None:
+        return None
+
     def lines(self, span: KeySpan) -> list[bytes]:
         self.reads += 1
         return [
@@ -89,6 +93,11 @@ class Order:
         self.record = IntervalRecord(id=NIGHT.id, scheduled_at=NOW)
         self.kept: dict[tuple[Kind, str], Record] = {}
         self.records = self
+        self.told: list[str] = []
+
+    def report(self, report: PlannedAnew) -> None:
+        assert (report.job, report.interval, report.at) == ("entitlements", NIGHT.id, NOW)
+        self.told.append(report.why)
 
     def now(self) -> datetime:
         return NOW
@@ -145,6 +154,7 @@ def test_a_plan_resumed_after_range_three_reads_the_source_from_there() -> None:
         order.save(step)
     assert first.asked == [(None, None)]
     assert again.asked == [("a11", 12)]
+    assert order.told == []
     assert again.served == len(ROWS) - 12
     assert order.record.ranges_total == 5
     assert order.record.accounts == len(ROWS)
@@ -159,9 +169,12 @@ def test_what_waits_is_looked_at_again_when_the_source_or_a_guard_is_another() -
         assert not ours.still_waits(NIGHT, waiting | {"guards": digest(other)})
 
 
-@pytest.mark.parametrize(("rerun", "fingerprint"), [(1, "f"), (0, "g")])
-def test_a_plan_of_another_rerun_or_another_truth_does_not_stand(
-    rerun: int, fingerprint: str
+@pytest.mark.parametrize(
+    ("rerun", "fingerprint", "why"),
+    [(1, "f", "it is worked again"), (0, "g", "the source has changed")],
+)
+def test_a_plan_of_another_rerun_or_another_truth_does_not_stand_and_that_is_said(
+    rerun: int, fingerprint: str, why: str
 ) -> None:
     order = Order()
     for step in islice(work(Reading()).steps(order), 3):  # type: ignore[arg-type]
@@ -170,6 +183,34 @@ def test_a_plan_of_another_rerun_or_another_truth_does_not_stand(
     again = Reading(fingerprint)
     next(work(again).steps(order))  # type: ignore[arg-type]
     assert again.asked == [(None, None)]
+    assert order.told == [why]
+
+
+@pytest.mark.parametrize("old", ["void", "cut otherwise", "aged"])
+def test_a_plan_that_is_void_or_cut_otherwise_or_aged_does_not_stand_and_that_is_said(
+    old: str,
+) -> None:
+    order = Order()
+    for step in islice(work(Reading()).steps(order), 3):  # type: ignore[arg-type]
+        order.save(step)
+    again = Reading()
+    later: Any = work(again)
+    later._source.dated = old != "aged"
+    later._config.range_size = 5 if old == "cut otherwise" else 4
+    later._config.plan_age = timedelta(hours=-1 if old == "aged" else 1)
+    if old == "void":
+        order.record = replace(order.record, cursor={**(order.record.cursor or {}), "void": True})
+    next(later.steps(order))
+    assert again.asked == [(None, None)]
+    (said,) = order.told
+    assert (
+        said
+        == {
+            "void": "the target has changed since it was planned",
+            "cut otherwise": "range_size has changed",
+            "aged": "the plan is older than plan_age",
+        }[old]
+    )
 
 
 @pytest.mark.parametrize(("approved", "reads"), [(True, 5), (False, 0)])

@@ -24,7 +24,7 @@ from ...errors import (
     StoreUnusable,
     WriteConflict,
 )
-from ...events import DryRun
+from ...events import DryRun, PlannedAnew
 from ...model import Delete, Kind, Unproved
 from ...ports import Step
 from ...records import IntervalRecord, PlanRecord, range_key
@@ -317,22 +317,33 @@ class EntitlementsWork:
             )
 
     def _standing_plan(self, order: WorkOrder, reading: Reading) -> PlanRecord | None:
-        """The plan that the cursor names, where it still holds."""
+        """The plan that the cursor names, where it still holds; where not, the user is told."""
         record = order.record
-        if record.cursor is None or is_void(record.cursor) or order.dry_run:
+        if record.cursor is None or order.dry_run:
             return None
         found = order.records.get(Kind.PLAN, self._job.name, str(record.cursor.get("plan")))
-        if found is None:
-            return None
-        plan = PlanRecord.from_json(found.value)
-        if (plan.fingerprint, plan.rerun) != (reading.fingerprint, record.rerun):
-            return None
+        plan = PlanRecord.from_json(found.value) if found is not None else None
+        why = self._outdated(order, plan, reading)
+        if why is None:
+            return plan
+        order.report(PlannedAnew(self._job.name, order.interval.id, order.now(), why))
+        return None
+
+    def _outdated(self, order: WorkOrder, plan: PlanRecord | None, reading: Reading) -> str | None:
+        """Why the plan that the cursor names does not hold; None where it does."""
+        record = order.record
+        if is_void(record.cursor or {}):
+            return "the target has changed since it was planned"
+        if plan is None or plan.rerun != record.rerun:
+            return "it is worked again"
+        if plan.fingerprint != reading.fingerprint:
+            return "the source has changed"
         if not plan.complete and plan.range_size != self._config.range_size:
-            return None
+            return "range_size has changed"
         ages = not self._source.dated and not record.approval and not record.waiting
         if ages and order.now() - plan.begun_at > self._config.plan_age:
-            return None
-        return plan
+            return "the plan is older than plan_age"
+        return None
 
     def _has_waited(self, order: WorkOrder, plan: PlanRecord) -> bool:
         """Whether what the plan found equal must be looked at again."""
