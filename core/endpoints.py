@@ -98,6 +98,12 @@ class Target(Protocol):
         """The rows in scope of a span as canonical lines, in any order."""
         ...
 
+    def bound(self, span: KeySpan, rows: int) -> str | None:
+        """Where to cut a span so that its first part has hardly more than so many rows: the
+        account, below the span's upper bound, of the row after them. None where it has no
+        more, or where finding out would take a look at all rows."""
+        ...
+
     def collisions(self, span: KeySpan) -> Mapping[str, str]:
         """Accounts of a span that the target has under more than one spelling, with a reason
         that names them. Not asked where the schema's key policy is `exact`."""

@@ -101,6 +101,15 @@ class SqliteTarget:
         with self._lock, self._reading_accounts(WAIT) as table:
             return self._lines(table, span)
 
+    def bound(self, span: KeySpan, rows: int) -> str | None:
+        """See `endpoints.Target`. Not under a key policy, where no index is in order."""
+        if self._accounts.looks:
+            return None
+        with self._lock, self._database.reading(WAIT):
+            found = self._database.rows(*self._current_table().select_bound(span, rows))
+            account = text(found[0][0]) if found else None
+            return None if account == span.upper else account
+
     def collisions(self, span: KeySpan) -> Mapping[str, str]:
         """See `endpoints.Target`."""
         with self._lock, self._reading_accounts(WAIT) as table:

@@ -66,16 +66,30 @@ class Table:
 
     def select(self, span: KeySpan) -> tuple[str, list[Bound]]:
         """Canonical texts of the rows in scope of a span."""
-        account = self.columns[0]
-        order = self._order(account)
+        where, bounds = self._within(span)
+        texts = ", ".join(self.text_of(i) for i in range(len(self.columns)))
+        return f"SELECT {texts} FROM {self.quoted_name} WHERE {where}", bounds
+
+    def select_bound(self, span: KeySpan, rows: int) -> tuple[str, list[Bound]]:
+        """The account of the row after so many of a span, in order."""
+        where, bounds = self._within(span)
+        order = f"{self._order(self.columns[0])} COLLATE BINARY"
+        return (
+            f"SELECT {self.text_of(0)} FROM {self.quoted_name} WHERE {where}"
+            f" ORDER BY {order} LIMIT 1 OFFSET {rows:d}",
+            bounds,
+        )
+
+    def _within(self, span: KeySpan) -> tuple[str, list[Bound]]:
+        """What is true of the rows in scope of a span."""
+        order = self._order(self.columns[0])
         where = [self.in_scope()]
         bounds: list[Bound] = []
         for sign, bound in ((">", span.lower), ("<=", span.upper)):
             if bound is not None:
                 where.append(f"{order} {sign} {_placed(self._kind(0))} COLLATE BINARY")
                 bounds.append(_value(bound, self._kind(0)))
-        texts = ", ".join(self.text_of(i) for i in range(len(self.columns)))
-        return f"SELECT {texts} FROM {self.quoted_name} WHERE {' AND '.join(where)}", bounds
+        return " AND ".join(where), bounds
 
     def select_odd_account(self, span: KeySpan) -> str | None:
         """Accounts that belong to no span, once for all spans: NULL, or no integer; under a key

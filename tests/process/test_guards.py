@@ -101,6 +101,24 @@ def test_what_was_approved_counts_no_more_for_the_next_night_nor_for_a_rerun(
 # --- approval
 
 
+def test_where_the_target_has_many_more_rows_a_range_is_cut_and_goes_on_after_kills(
+    tmp_path: Path,
+) -> None:
+    scene = begun(tmp_path)
+    few = {(account, "sso"): "20" for account in ACCOUNTS[45:50]}
+    scene.write_night(SECOND, few)
+    assert scene.run(*run_night(SECOND), step="range_planned:2:SIGKILL").code == -9
+    guard = waits(scene.run(*run_night(SECOND), "--json"))
+    assert (guard["planned"]["revoke"], guard["planned"]["update"]) == (95, 5)
+    approve = ("resume", "entitlements", SECOND, "--approve", guard["hash"], "-m", "OPS-1")
+    assert scene.run(*approve, step="range_committed:2:SIGKILL").code == -9
+    done = scene.run("resume", "entitlements", SECOND, "--json")
+    assert done.code == 0, done.err
+    shown = scene.run("status", "entitlements", SECOND, "--json").json()
+    assert shown["intervals"][0]["ranges"] == {"done": 3, "total": 3}
+    assert scene.rows() == few
+
+
 def test_approved_too_late_it_says_what_was_approved_and_what_is_planned(tmp_path: Path) -> None:
     scene = begun(tmp_path, start=SECOND)
     scene.write_night(THIRD, without(WHOLE, 0, 20))

@@ -77,6 +77,11 @@ class MemoryTarget:
         contents.fence = FenceRow(store_id, fence.generation, fence.run, newest)
         return before or contents.fence
 
+    def bound(self, span: KeySpan, rows: int) -> str | None:
+        accounts = sorted(account for account, _ in inside(self._contents().rows, span))
+        found = accounts[rows] if rows < len(accounts) else None
+        return None if found == span.upper else found
+
     def lines(self, span: KeySpan) -> list[bytes]:
         rows = inside(self._contents().rows, span)
         return encode_rows([(*key, level) for key, level in rows.items()])

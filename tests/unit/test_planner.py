@@ -65,6 +65,9 @@ class Source:
 class Empty:
     """A target without a row."""
 
+    def bound(self, span: KeySpan, rows: int) -> str | None:
+        return None
+
     def lines(self, span: KeySpan) -> list[bytes]:
         return []
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reconcile.core.errors import SourceUnusable
 from reconcile.core.rows import Column, ColumnKind, Page, Schema
-from reconcile.core.work.entitlements.ranges import SourceRange, cut
+from reconcile.core.work.entitlements.ranges import SourceRange, cut, split
 
 TEXT = Schema((Column("account", ColumnKind.TEXT), Column("e", ColumnKind.TEXT)), key=(0, 1))
 NUMBERS = Schema((Column("account", ColumnKind.INTEGER), Column("e", ColumnKind.TEXT)), key=(0, 1))
@@ -101,6 +101,26 @@ def test_bad_accounts_are_in_one_range_each_and_found_again_from_where_it_begins
         assert (first.span, first.bad, first.accounts) == (part.span, part.bad, part.accounts)
         kept = [row for row in first.rows if row[0] not in first.bad]
         assert kept == [row for row in part.rows if row[0] not in part.bad]
+
+
+@given(
+    st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.booleans()), max_size=12),
+    st.text("abc", min_size=1, max_size=3),
+)
+def test_a_range_cut_in_two_keeps_each_account_on_its_side(
+    drawn: list[tuple[str, bool]], upper: str
+) -> None:
+    (whole,) = cut(iter(pages_with_bad(sorted(drawn, key=lambda row: row[0]), 5)), 99, TEXT)
+    low, high = split(whole, upper, "begins", TEXT)
+    assert (low.span.lower, low.span.upper) == (None, upper) == (None, high.span.lower)
+    assert (low.resume, high.resume, high.span.upper) == ("begins", whole.resume, None)
+    assert low.rows + high.rows == whole.rows
+    assert low.bad | high.bad == whole.bad
+    assert all((row[0] or "") <= upper for row in low.rows)
+    assert all((row[0] or "") > upper for row in high.rows)
+    assert all(account <= upper for account in low.bad)
+    assert all(account > upper for account in high.bad)
+    assert low.accounts + high.accounts == whole.accounts
 
 
 def test_an_exact_multiple_makes_no_empty_last_range() -> None:

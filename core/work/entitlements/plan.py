@@ -19,7 +19,7 @@ from ...ports import Step
 from ...records import PlanRecord, RangeRecord, range_key
 from ...rows import Action
 from .compare import compare, pack, set_apart
-from .ranges import cut
+from .ranges import cut, split
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 PLANNING = "planning"
 APPLYING = "applying"
+ROWS_PER_ACCOUNT = 4
+"""A range of so many rows for each of its accounts is read as one, whatever the source has."""
+
 DRY = "dry"
 """Tag of a dry run's plan; a job keeps the newest."""
 
@@ -82,18 +85,29 @@ class Planner:
         begins = first.resume if first is not None and resume is None else resume
         if first is not None:
             pages = chain((first,), pages)
-        for part in cut(pages, plan.range_size, self.schema, after=after, number=plan.ranges + 1):
-            self.order.progressed()
-            observed = self.target.lines(part.span)
-            bad = set_apart(part.bad, self.target, part.span, self.schema)
-            difference = compare(part.rows, observed, self.schema, bad)
-            self.order.progressed()
-            found = _range_record(part, difference, begins)
-            plan = _add(plan, found, difference, part)
-            begins = part.resume
-            self.order.reached("range_planned")
-            yield self._step(plan, found, difference, part)
+        for whole in cut(pages, plan.range_size, self.schema, after=after):
+            for piece in self._fitting(whole, begins):
+                part = replace(piece, number=plan.ranges + 1)
+                self.order.progressed()
+                observed = self.target.lines(part.span)
+                bad = set_apart(part.bad, self.target, part.span, self.schema)
+                difference = compare(part.rows, observed, self.schema, bad)
+                self.order.progressed()
+                found = _range_record(part, difference, begins)
+                plan = _add(plan, found, difference, part)
+                self.order.reached("range_planned")
+                yield self._step(plan, found, difference, part)
+            begins = whole.resume
         return plan
+
+    def _fitting(self, part: SourceRange, begins: Json) -> Iterator[SourceRange]:
+        """The range, in several where the target has many more rows in it than the source, as
+        when an export broke off: memory is bounded by what either side has of one range."""
+        rows = max(ROWS_PER_ACCOUNT * self.config.range_size, 2 * len(part.rows))
+        while (upper := self.target.bound(part.span, rows)) is not None:
+            piece, part = split(part, upper, begins, self.schema)
+            yield piece
+        yield part
 
     def _obsolete(self) -> list[Write]:
         """What the first range of a new plan replaces: the interval's plan before it, or the

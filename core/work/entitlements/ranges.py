@@ -12,7 +12,7 @@ bad, and who reads again from there misses no reason to leave an account alone.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import count, repeat
@@ -85,6 +85,20 @@ def cut(
             rows += page.rows[start:]
     span = KeySpan(lower, None)
     yield SourceRange(number, span, rows, accounts, None, _part(bad, span, schema))
+
+
+def split(part: SourceRange, upper: str, resume: Json, schema: Schema) -> Iterator[SourceRange]:
+    """One range as two, the first one up to `upper`. Who goes on after it reads the source
+    again from `resume`, where the whole range begins."""
+    value = schema.sort_value(upper)
+    at = bisect_right(part.rows, value, key=lambda row: schema.sort_value(row[0] or ""))
+    low = {a: why for a, why in part.bad.items() if schema.sort_value(a) <= value}
+    high = {a: why for a, why in part.bad.items() if a not in low}
+    spans = KeySpan(part.span.lower, upper), KeySpan(upper, part.span.upper)
+    sides = (part.rows[:at], low, resume), (part.rows[at:], high, part.resume)
+    for span, (rows, bad, again) in zip(spans, sides, strict=True):
+        accounts = len({row[0] for row in rows} | bad.keys())
+        yield SourceRange(part.number, span, rows, accounts, again, bad)
 
 
 def _accounts(page: Page, schema: Schema) -> Iterable[tuple[int, int, str | None]]:
