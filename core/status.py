@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class IntervalView:
     """One interval. `shows` is the displayed state: the stored one, or running, fencing,
-    stalled, retrying, needs approval, waiting, overdue."""
+    stalled, retrying, needs approval, waiting, overdue. `signed`: who gave it up by hand, and
+    with what reason."""
 
     record: IntervalRecord
     shows: str
     deadline_at: datetime | None
     retry_at: datetime | None = None
+    signed: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

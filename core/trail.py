@@ -32,3 +32,13 @@ def guard_told(records: Reader, job: str, interval: str, plan_hash: str) -> Guar
         if event.value.get("type") == "guard" and event.value.get("hash") == plan_hash:
             return GuardReport.from_json(event.value)
     return None
+
+
+def given_up_by(records: Reader, job: str, interval: str) -> tuple[str, str] | None:
+    """Who gave an interval (its key) up by hand, and with what reason; None where the trail does
+    not tell any more."""
+    trail = records.scan(Kind.EVENT, job, prefix=f"{interval}/", limit=LOOK_BACK, newest_first=True)
+    for event in trail:
+        if event.value.get("type") == "skipped" and event.value.get("actor"):
+            return str(event.value["actor"]), str(event.value.get("reason", ""))
+    return None

@@ -269,6 +269,15 @@ def _took(record: IntervalRecord) -> str:
     return words.about(record.seconds) if record.seconds else "-"
 
 
+def _reason(view: IntervalView, reason: str) -> str:
+    """`operator alice: "wrong export, OPS-71"` where somebody signed for it."""
+    if view.signed is None:
+        return reason_text(reason)
+    actor, why = (words.shown(text) for text in view.signed)
+    signed = f'operator {actor}: "{why}"'
+    return signed if reason == "operator" else f"{reason_text(reason)}; {signed}"
+
+
 def _why(view: IntervalView) -> str:
     """What became of an interval that was not completed, and when it is tried again."""
     record = view.record
@@ -277,7 +286,7 @@ def _why(view: IntervalView) -> str:
         until = "" if record.until_at is None else f" up to {words.minute(record.until_at)}"
         parts.append(f"{record.span:,} intervals{until}")
     if record.reason:
-        parts.append(reason_text(record.reason))
+        parts.append(_reason(view, record.reason))
     if record.failure and record.state is not State.COMPLETED:
         parts.append(str(record.failure.get("text", "")))
     text = ": ".join(parts)

@@ -75,6 +75,9 @@ def _interval(view: IntervalView) -> dict[str, Any]:
         "state": record.state.value,
         "shows": view.shows,
         "reason": record.reason,
+        "signed": None
+        if view.signed is None
+        else dict(zip(("actor", "reason"), view.signed, strict=True)),
         "span": record.span,
         "trigger": None if record.trigger is None else record.trigger.value,
         "rerun": record.rerun,

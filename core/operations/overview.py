@@ -17,6 +17,7 @@ from ..errors import UsageError
 from ..model import Kind, LeaseKey, State, instant_key
 from ..records import IntervalRecord, RangeRecord, RunRecord, event_value
 from ..status import EventView, IntervalStatus, IntervalView, JobStatus, StatusReport
+from ..trail import given_up_by
 from .history import completed, failures, newest, times
 from .look import Look, find_instant, interval_at, live_lease, look, open_records, read_interval
 from .problems import failed_for_good, overtaken, problems
@@ -40,6 +41,8 @@ SHOWN = (
     "overdue",
 )
 """What an interval can be shown as, and asked for by."""
+BY_HAND = ("operator", "cancelled")
+"""Why an interval is given up by `skip`: before, or after something was applied."""
 OLDER = 1000
 """So many intervals beyond those shown are counted."""
 PAGE = 1000
@@ -169,7 +172,15 @@ def _recent(
     if state is not None:
         views = [view for view in views if state in (view.shows, view.record.state)]
     shown = views if since is not None else views[:limit]
-    return shown, len(views) - len(shown)
+    return [_signed(store, job, view) for view in shown], len(views) - len(shown)
+
+
+def _signed(store: Store, job: Job, view: IntervalView) -> IntervalView:
+    """With the name and the reason of whoever gave the interval up."""
+    if view.record.reason not in BY_HAND:
+        return view
+    key = instant_key(view.record.scheduled_at)
+    return replace(view, signed=given_up_by(store, job.name, key))
 
 
 def _pending(job: Job, seen: Look, instant: datetime) -> IntervalView:

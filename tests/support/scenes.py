@@ -25,6 +25,7 @@ TONIGHT = "2026-11-30"
 RUN = ("run", "entitlements")
 FEW = [row for row in HAS if row[0] < "acct-0025"]
 """A truth that would take everything from 16 of 40 accounts."""
+RAISED = [(account, name, "99") for account, name, _ in HAS]
 FEWER = [row for row in HAS if row[0] < "acct-0024"]
 CONTRADICTION = [("acct-0007", "seats", "9"), ("acct-0030", "sso", "yes")]
 
@@ -138,6 +139,31 @@ def tonight_waits(stage: Stage) -> None:
     stage.day(30, 2, 41)
 
 
+def guarded(guard: str) -> Callable[[Stage], None]:
+    """The job has one more guard."""
+    return change_config("range_size = 8", f"range_size = 8\nguards.{guard}")
+
+
+def two_nights(stage: Stage) -> None:
+    """Two nights revoke what one may, and half of it again, within 24 hours."""
+    job(stage)
+    change_config("start = 2026-11-27", "start = 2026-11-29")(stage)
+    export(HAS[:-9], "2026-11-29")(stage)
+    export(HAS[:-15])(stage)
+    stage.day(29, 12, 0)
+    ran(*RUN)(stage)
+    stage.day(30)
+
+
+def given_up_partly(stage: Stage) -> None:
+    """A night is given up when half of it is applied."""
+    tonight(stage)
+    killed("range_committed", 3)(stage)
+    stage.day(30, 2, 40)
+    other = stage.elsewhere(holder=OTHER, dead=frozenset({"one"}))
+    assert other("skip", *ONE, "-m", "wrong export, OPS-71").code == 0
+
+
 def failed(stage: Stage) -> None:
     """The export of tonight is cut, and the deadline is at 08:30."""
     tonight(stage)
@@ -247,6 +273,15 @@ SCENES = [
     Scene("run-needs-approval", RUN, (tonight, export(FEW))),
     Scene("run-still-needs-approval", RUN, (tonight_waits,)),
     Scene("run-needs-approval-empty", RUN, (tonight, export([]))),
+    Scene("run-needs-approval-updates", RUN, (tonight, export(RAISED))),
+    Scene("run-needs-approval-few", RUN, (tonight, guarded("min_rows = 1000"))),
+    Scene(
+        "run-needs-approval-lacks",
+        RUN,
+        (tonight, guarded('must_contain = ["acct-0001", "root", "svc-backup"]')),
+    ),
+    Scene("run-needs-approval-day", RUN, (two_nights,)),
+    Scene("status-job-given-up", ("status", "entitlements"), (given_up_partly,)),
     Scene("run-source-missing", RUN, (tonight, no_export)),
     Scene("run-source-cut", RUN, (tonight, cut_export)),
     Scene("run-waits-to-retry", RUN, (tonight, cut_export, ran(*RUN, code=65), later(30, 2, 32))),
