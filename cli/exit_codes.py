@@ -81,6 +81,7 @@ ERROR_CODES: dict[type[errors.ReconcileError], ExitCode] = {
     errors.SourceUnusable: ExitCode.UNUSABLE,
     errors.SourceUnreachable: ExitCode.UNREACHABLE,
     errors.TargetUnusable: ExitCode.UNUSABLE,
+    errors.AccountRefused: ExitCode.UNUSABLE,
     errors.TargetUnreachable: ExitCode.UNREACHABLE,
     errors.TwoStores: ExitCode.UNUSABLE,
     errors.OldOverNew: ExitCode.INCOMPLETE,

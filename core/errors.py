@@ -87,6 +87,16 @@ class TargetUnusable(ReconcileError):
     name = "target_unusable"
 
 
+class AccountRefused(TargetUnusable):
+    """The table refuses a row of one account, by a constraint, a trigger or its scope."""
+
+    name = "account_refused"
+
+    def __init__(self, message: str, *, account: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.account = account
+
+
 class TargetUnreachable(ReconcileError):
     """The target did not answer in time, or its disk refuses writes."""
 

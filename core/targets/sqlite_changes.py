@@ -6,7 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from ..checksum import decode, encode_rows
-from ..errors import ChangedMeanwhile, TargetUnusable
+from ..errors import AccountRefused, ChangedMeanwhile, TargetUnusable
 from ..keys import listed
 from ..rows import Action, Change
 from .sqlite_key import account_like
@@ -77,10 +77,11 @@ class Application:
             key = self._table.bind_key(change.row)
             count, in_scope = self._database.rows(self._table.count_of_key(), key)[0]
             if count and not in_scope:
-                return TargetUnusable(
+                return self._refused(
+                    change,
                     f"{self._database.path}, {named(change)}: a row of that key is outside the"
                     f" scope {self._table.scope!r}",
-                    hint="widen the target's scope, or settle whose row that is",
+                    "widen the target's scope, or settle whose row that is",
                 )
             if count:
                 changed.append(change)
@@ -89,7 +90,7 @@ class Application:
                 list(dict.fromkeys(self._normalise(c.row[0] or "") for c in changed))
             )
         if self._conflict is not None:
-            return self._alike(self._conflict) or self._conflict
+            return self._alike(self._conflict) or self._of_current(self._conflict)
         return None
 
     def first_refused(self) -> Change | None:
@@ -132,7 +133,18 @@ class Application:
                 assert isinstance(refusal, TargetUnusable)
                 self._conflict = refusal
                 return -1
+            if isinstance(error, sqlite3.IntegrityError):
+                refusal = self._of_current(refusal)
             raise refusal from error
+
+    def _of_current(self, refusal: ReconcileError) -> ReconcileError:
+        """The refusal as one of the account whose row was being written, where that is known."""
+        if self._current is None:
+            return refusal
+        return self._refused(self._current, str(refusal), refusal.hint)
+
+    def _refused(self, change: Change, why: str, hint: str) -> AccountRefused:
+        return AccountRefused(why, account=self._normalise(change.row[0] or ""), hint=hint)
 
     def _statement(self, action: Action, changes: Sequence[Change]) -> tuple[str, list[BoundRow]]:
         table = self._table

@@ -162,7 +162,9 @@ def test_a_write_that_the_target_refuses_is_never_recorded_as_applied(tmp_path: 
         " BEGIN SELECT RAISE(ABORT, 'not this one'); END",
     )
     refused = scene.run(*run_night(THIRD))
-    assert refused.code not in (0, 4), refused.err
+    assert refused.code == 3, refused.err
+    assert "acct-015" in refused.err
+    assert "not this one" in refused.err
     (shown,) = scene.run("status", "entitlements", THIRD, "--json").json()["intervals"]
     assert (shown["state"], shown["changes"]["revoke"]) == ("unfinished", 5)
     assert sorted(json.loads(key)[0] for _, key in scene.log(THIRD)) == ACCOUNTS[5:15:2]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import bad_making as make
-from .bad_inputs import AFTER, HEADER, ROWS, TABLE, Night
+from .bad_inputs import AFTER, HEADER, ROWS, Night
 
 
 @dataclass(frozen=True)
@@ -576,16 +576,6 @@ TARGETS = [
         "look for a trigger",
     ),
     Bad(
-        "trigger that refuses",
-        make.target(
-            "CREATE TRIGGER t BEFORE INSERT ON entitlements BEGIN"
-            " SELECT RAISE(ABORT, 'frozen'); END"
-        ),
-        65,
-        "frozen",
-        "constraint or trigger",
-    ),
-    Bad(
         "trigger that ignores",
         make.target(
             "CREATE TRIGGER t BEFORE DELETE ON entitlements BEGIN SELECT RAISE(IGNORE); END"
@@ -593,13 +583,6 @@ TARGETS = [
         65,
         "the table ignores the change",
         "RAISE(IGNORE)",
-    ),
-    Bad(
-        "constraint",
-        make.rebuilt(TABLE.replace("level TEXT", "level TEXT CHECK (level <> '25')")),
-        65,
-        "CHECK constraint failed",
-        "mend the row",
     ),
     Bad(
         "another job's table",

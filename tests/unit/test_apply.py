@@ -14,13 +14,20 @@ import pytest
 from reconcile.core.checksum import checksum, encode_rows, without
 from reconcile.core.config import EntitlementsConfig, GuardsConfig, SourceConfig, TargetConfig
 from reconcile.core.endpoints import Committed
-from reconcile.core.errors import ChangedMeanwhile, TargetUnusable
+from reconcile.core.errors import AccountRefused, ChangedMeanwhile, TargetUnusable
 from reconcile.core.model import Fence, Interval, Kind, LeaseKey, Record, RunId
 from reconcile.core.ports import Step
 from reconcile.core.records import IntervalRecord, PlanRecord, RangeRecord, range_key
 from reconcile.core.rows import Action, Column, ColumnKind, KeySpan, Page, RangeChanges, Row, Schema
 from reconcile.core.work.entitlements import standing
-from reconcile.core.work.entitlements.apply import CONFLICT, ROUNDS, TRIES, Applier, GuardTripped
+from reconcile.core.work.entitlements.apply import (
+    CONFLICT,
+    REFUSALS,
+    ROUNDS,
+    TRIES,
+    Applier,
+    GuardTripped,
+)
 from reconcile.core.work.entitlements.compare import compare, pack
 from reconcile.core.work.entitlements.judge import Totals
 from reconcile.core.work.entitlements.prove import prove
@@ -51,6 +58,7 @@ class Table:
     reads: int = 0
     markers: dict[int, Committed] = field(default_factory=dict)
     commits: list[RangeChanges] = field(default_factory=list)
+    refuses: set[str] = field(default_factory=set)
 
     def bound(self, span: KeySpan, rows: int) -> str | None:
         return None
@@ -83,6 +91,9 @@ class Table:
         ]
         if changed:
             raise ChangedMeanwhile(list(dict.fromkeys(changed)))
+        for change in part.changes:
+            if change.row[0] in self.refuses:
+                raise AccountRefused("CHECK constraint failed", account=change.row[0] or "")
         was = set(self.rows)
         for change in part.changes:
             self.rows.discard(change.before or ())
@@ -317,6 +328,26 @@ def test_an_account_that_changes_without_end_is_left_alone_and_the_others_go_on(
         "an interval with an account in quarantine is not done"
     )
     assert step.show["update"] == len(others)
+
+
+def test_an_account_whose_row_the_table_refuses_is_left_alone_and_the_others_go_on() -> None:
+    desk = Desk(rows("10"), rows("0"))
+    desk.table.refuses = {"a3", "a5"}
+    (step,) = desk.apply()
+    assert desk.quarantined() == dict.fromkeys(("a3", "a5"), "CHECK constraint failed")
+    others = [name for name in ACCOUNTS if name not in desk.table.refuses]
+    assert desk.table.rows == rows("10", others) | rows("0", ["a3", "a5"])
+    assert step.show["update"] == len(others)
+    assert set(desk.proof().accounts) == {"a3", "a5"}
+
+
+def test_a_table_that_refuses_the_rows_of_many_accounts_is_itself_what_is_wrong() -> None:
+    many = [f"a{number}" for number in range(REFUSALS + 5)]
+    desk = Desk(rows("10", many), rows("0", many))
+    desk.table.refuses = set(many)
+    with pytest.raises(TargetUnusable, match="CHECK constraint"):
+        desk.apply()
+    assert desk.table.rows == rows("0", many)
 
 
 def test_a_range_in_which_new_accounts_keep_changing_is_given_up_after_some_rounds() -> None:

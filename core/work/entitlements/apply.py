@@ -3,9 +3,9 @@
 The transaction checks the fence, applies each change only where the row still is as it was
 compared, re-reads the range and commits it with its marker, or not at all. Where somebody
 else wrote meanwhile the range is compared again, and what is new in it passes the guards
-again; an account that keeps changing is left alone after `TRIES` comparisons. A range whose
-marker stands was committed by a run that did not live to tell the store; it is not applied
-again.
+again; an account that keeps changing is left alone after `TRIES` comparisons, and so is one
+whose row the table refuses. A range whose marker stands was committed by a run that did not
+live to tell the store; it is not applied again.
 
 A plan may have waited, for an approval or longer than `plan_age`. So at its end every range
 that this run has not committed itself is read once more, those that were found equal too;
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ...checksum import checksum, without
-from ...errors import ChangedMeanwhile, FencedOut, TargetUnusable
+from ...errors import AccountRefused, ChangedMeanwhile, FencedOut, TargetUnusable
 from ...events import Progress
 from ...model import Kind, PlanId, Put
 from ...ports import Step
@@ -51,6 +51,9 @@ TRIES = 5
 """So often one account is compared before it is left alone."""
 ROUNDS = 5 * TRIES
 """So often one range is, whoever's accounts change."""
+REFUSALS = 20
+"""So many accounts of a range may be refused by the table; with more it is no fault of theirs."""
+
 CONFLICT = "somebody else keeps changing it"
 
 
@@ -161,6 +164,7 @@ class Applier:
         `planned` are the changes that were judged already; `number` is that of the marker.
         Returns also what was applied beyond those.
         """
+        refused: dict[str, str] = {}
         stubborn: dict[str, str] = {}
         tries: Counter[str] = Counter()
         rounds = 0
@@ -169,6 +173,14 @@ class Applier:
             part = self._part(found, changes, stubborn, number)
             try:
                 committed = self.target.commit(self.order.fence, part, self.order.trusted_until())
+            except AccountRefused as error:
+                self.order.progressed()
+                refused[error.account] = str(error)
+                if len(refused) > REFUSALS:
+                    raise
+                stubborn |= refused
+                found, changes = self._compare_again(found, stubborn)
+                new = self._judge_again(planned, changes)
             except ChangedMeanwhile as error:
                 self.order.progressed()
                 rounds += 1
@@ -178,7 +190,7 @@ class Applier:
                         hint="find out who else writes to the table; the next run tries again",
                     ) from error
                 tries.update(error.accounts)
-                stubborn = {a: CONFLICT for a, n in tries.items() if n >= TRIES}
+                stubborn = {a: CONFLICT for a, n in tries.items() if n >= TRIES} | refused
                 before = set(changes)
                 found, changes = self._compare_again(found, stubborn)
                 if not error.accounts:
