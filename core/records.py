@@ -341,7 +341,7 @@ class GuardReport(_Record):
     of the guards' settings) say when it is worth judging again. `minimum` is what a share
     allows at least. What counts with the plan: `spent` by the interval before, and `others`
     by other intervals in the window (see `entitlements/allowance.py`), both without
-    approval.
+    approval. `missing` are the accounts that the source must have and lacks.
     """
 
     guard: str
@@ -363,6 +363,7 @@ class GuardReport(_Record):
     minimum: int | None = None
     spent: int = 0
     others: int = 0
+    missing: Sequence[str] = ()
 
 
 def closed(run: RunRecord, ending: Ending, at: datetime, detail: str | None = None) -> RunRecord:

@@ -58,9 +58,19 @@ def losing(guard: GuardReport, style: Style) -> str:
     return f"{words.number(count)} would lose everything {have}{named}"
 
 
+def missing(guard: GuardReport, style: Style) -> str:
+    """`root, svc-backup, … 3 more`: what the source must contain and lacks."""
+    names = list(guard.missing[:_NAMES_SHOWN])
+    if len(guard.missing) > len(names):
+        names.append(f"{style.dots} {len(guard.missing) - len(names):,} more")
+    return ", ".join(map(words.shown, names))
+
+
 def guard_facts(guard: GuardReport, style: Style) -> list[tuple[str, str]]:
     """What somebody needs to know to approve a plan or to refuse it."""
     rows = [("guard", guard_limit(guard)), ("planned", planned(guard))]
+    if guard.missing:
+        rows.insert(1, ("missing", missing(guard, style)))
     before = counted_before(guard)
     if before:
         rows.append(("before", before))
@@ -83,6 +93,9 @@ def guard_limit(guard: GuardReport) -> str:
     they are."""
     if guard.guard not in _SHARES:
         limit = f" = {guard.limit:,.0f}" if guard.limit else ""
+        if guard.missing:
+            named = words.count(int(guard.limit), "account")
+            limit = f" = {named}, {len(guard.missing):,} of them missing"
         return f"{guard.guard}{limit}; {words.count(guard.base, 'row')} in the target"
     share = f"{guard.limit * 100:g}%"
     allowed = int(guard.limit * guard.base)

@@ -63,6 +63,7 @@ def _needs_approval(report: IntervalReport, style: Style) -> str:
         guard_limit,
         look_command,
         losing,
+        missing,
         refuse_command,
     )
 
@@ -72,6 +73,8 @@ def _needs_approval(report: IntervalReport, style: Style) -> str:
     found = GUARDS.get(guard.guard, guard.guard)
     if report.refused_hash:
         found = f"not the changes that were approved ({report.refused_hash})"
+    if guard.missing and not report.refused_hash:
+        found = f"{found}: {missing(guard, style)}"
     changes = {"grant": guard.grant, "revoke": guard.revoke, "update": guard.update}
     before = counted_before(guard)
     counted = f" {before};" if before else ""

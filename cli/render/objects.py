@@ -129,6 +129,7 @@ def guard(report: GuardReport) -> dict[str, Any]:
         "source": report.source,
         "source_rows": report.source_rows,
         "last_rows": report.last_rows,
+        "missing": list(report.missing),
     }
 
 

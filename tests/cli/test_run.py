@@ -676,6 +676,14 @@ def test_a_log_gets_one_dated_line(cli: Cli, report: IntervalReport, line: str) 
     assert words(cli, report) == f"entitlements 2026-11-29 {line}\n"
 
 
+def test_accounts_that_are_missing_are_named_and_many_are_counted(cli: Cli) -> None:
+    names = [f"svc-{n}" for n in range(8)]
+    lacking = replace(GUARD, guard="must_contain", limit=9, losing_accounts=0, missing=names)
+    shown = words(cli, replace(WAITS, guard=lacking))
+    told = "the source lacks accounts that it must contain: svc-0, svc-1, svc-2, svc-3, svc-4, … 3"
+    assert f"needs approval: {told} more; must_contain = 9 accounts, 8 of them missing;" in shown
+
+
 def test_a_line_of_a_trigger_that_was_refused_has_its_hint_too(cli: Cli) -> None:
     error = SourceUnreachable("no such file", hint="look:\nreconcile status x\nor wait")
     cli.run_answers(RunReport("entitlements", Outcome.FAILED, AT, error=error))

@@ -159,6 +159,7 @@ def explain(
         minimum=guards.max_revoke_min,
         spent=totals.spent_update if trip.guard == "max_update" else totals.spent_revoke,
         others=0 if trip.guard == "max_update" else totals.others,
+        missing=list(plan.missing) if trip.guard == "must_contain" else [],
     )
 
 
