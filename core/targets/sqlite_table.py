@@ -340,8 +340,11 @@ def _declared(database: Database, name: str) -> dict[str, TableColumn]:
 
 
 def _check_scope(database: Database, table: Table) -> None:
+    name, scope = quoted(table.name), table.scope
     try:
-        database.rows(f"EXPLAIN SELECT 1 FROM {quoted(table.name)} WHERE {table.in_scope()}")
+        database.rows(f"EXPLAIN SELECT 1 FROM {name} WHERE {table.in_scope()}")
+        # What closes the bracket around it, as "1) OR (1", is no condition here.
+        database.rows(f"EXPLAIN SELECT coalesce({scope}\n, 0) FROM {name}")
     except TargetUnusable as error:
         raise TargetUnusable(
             f"scope {table.scope!r} cannot be used: {error.__cause__}",

@@ -559,6 +559,13 @@ TARGETS = [
         "SQL condition",
     ),
     Bad(
+        "scope that leaves its brackets",
+        make.config('"app.db"', '{ url = "app.db", scope = "1) OR (1" }'),
+        65,
+        "scope '1) OR (1' cannot be used",
+        "SQL condition",
+    ),
+    Bad(
         "generated column",
         make.generated,
         65,
