@@ -592,6 +592,17 @@ TARGETS = [
         "RAISE(IGNORE)",
     ),
     Bad(
+        "row of the same key out of scope",
+        lambda night: (
+            night.sql("INSERT INTO entitlements VALUES ('acct-13', 'sso', 'other')"),
+            night.configure('"app.db"', """{ url = "app.db", scope = "level IS NOT 'other'" }"""),
+        ),
+        3,
+        "a row of that key is outside the scope",
+        "status entitlements",
+        left=("acct-13",),
+    ),
+    Bad(
         "another job's table",
         make.target(
             "CREATE TABLE other AS SELECT * FROM reconcile_fence",
