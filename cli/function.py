@@ -122,6 +122,8 @@ def run(
 
 
 def _duration(given: timedelta | str | None, name: str) -> timedelta | None:
+    if given is not None and not isinstance(given, timedelta | str):
+        given = repr(given)  # a bare number would leave its unit to be guessed
     return given if isinstance(given, timedelta) else duration_of(given, name)
 
 

@@ -83,6 +83,8 @@ def test_what_the_command_refuses_is_raised(config: Path) -> None:
     with pytest.raises(reconcile.UnknownJob) as unknown:
         reconcile.run("entitlement", config=config)
     assert unknown.value.hint == "did you mean entitlements?"
+    with pytest.raises(reconcile.UsageError, match="wait '30' is not a duration"):
+        reconcile.run("entitlements", config=config, wait=30)  # type: ignore[arg-type]
     with pytest.raises(reconcile.UsageError, match="max_runtime 'soon' is not a duration"):
         reconcile.run("entitlements", config=config, max_runtime="soon")
     with pytest.raises(reconcile.ConfigError, match="no such configuration"):
