@@ -187,14 +187,15 @@ def _told(
     if not revoked:
         return runs
     key = run_key(record.interval(job.name).key, record.runs)
-    written = {put.key: put.value for put in runs}
-    found = store.get(Kind.RUN, job.name, key)
-    value = written.get(key) or (found.value if found is not None else None)
-    if value is None:
-        return runs
-    run = RunRecord.from_json(value).having_revoked(revoked, now)
+    ours = next((put for put in runs if put.key == key), None)
+    if ours is None:
+        found = store.get(Kind.RUN, job.name, key)
+        if found is None:
+            return runs
+        ours = Put(Kind.RUN, job.name, key, found.value, expect=found.version)
+    run = RunRecord.from_json(ours.value).having_revoked(revoked, now)
     others = [put for put in runs if put.key != key]
-    return [*others, Put(Kind.RUN, job.name, key, run.to_json(), tag=run.tag)]
+    return [*others, replace(ours, value=run.to_json(), tag=run.tag)]
 
 
 def stop(app: Application, request: ActRequest) -> ActReport:

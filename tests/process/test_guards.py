@@ -58,7 +58,10 @@ def test_nights_caught_up_within_an_hour_share_one_allowance(tmp_path: Path) -> 
     assert "8 revokes by others in the last 24 hours count too" in shown.out + shown.err
 
 
-def test_what_a_killed_run_revoked_counts_though_its_night_is_given_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("closed_first", [False, True])
+def test_what_a_killed_run_revoked_counts_though_its_night_is_given_up(
+    tmp_path: Path, closed_first: bool
+) -> None:
     scene = begun(tmp_path)
     scene.write_night(SECOND, without(WHOLE, 0, 8))
     killed = scene.run(*run_night(SECOND), step="range_committed:1:SIGKILL")
@@ -66,6 +69,8 @@ def test_what_a_killed_run_revoked_counts_though_its_night_is_given_up(tmp_path:
     left = scene.rows()
     gone = len(WHOLE) - len(left)
     assert gone == 8
+    if closed_first:
+        assert scene.run("stop", "entitlements", "--force", "-m", "OPS-1").code == 0
     assert scene.run("skip", "entitlements", SECOND, "-m", "OPS-1").code == 0
     scene.write_night(THIRD, without(WHOLE, 0, 16))
     assert waits(scene.run(*run_night(THIRD), "--json"))["before"] == {"interval": 0, "others": 8}
