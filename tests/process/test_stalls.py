@@ -88,7 +88,7 @@ def test_stopped_at_thirty_random_moments_it_writes_nothing_after_the_takeover(
             first.send_signal(signal.SIGSTOP)
             eventually(lambda: first.poll() is not None or is_stopped(first.pid), "it is stopped")
             # Stopped while SQLite keeps readers out too, nobody can see whose lease it is, nor
-            # that it is over: that ends 69 until somebody wakes or ends it, as is documented.
+            # that it is over. What a takeover does then is not shown by this test.
             try:
                 stopped = bool(scene.grant())
             except sqlite3.OperationalError:
