@@ -1,0 +1,55 @@
+"""How long an interval is waited for: retries, the deadline, the catch-up window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..config import DAY, HOUR, MINUTE
+from ..records import from_text
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from ..config import Job
+    from ..model import Interval
+    from ..records import IntervalRecord
+    from ..schedule import Schedule
+
+
+def retry_at(job: Job, record: IntervalRecord) -> datetime | None:
+    """When a failed interval may be tried again; None where the last run did not fail.
+
+    `retry_delay` after the failure, doubled with each further attempt, up to an hour.
+    """
+    if record.failure is None:
+        return None
+    longest = max(HOUR, job.retry_delay)
+    delay = job.retry_delay
+    for _ in range(record.attempts - 1):
+        delay = min(2 * delay, longest)
+        if delay == longest:
+            break
+    return from_text(str(record.failure["at"])) + delay
+
+
+def deadline_of(
+    job: Job, schedule: Schedule | None, interval: Interval | IntervalRecord
+) -> datetime:
+    """When the interval should be completed; by default a period after its instant."""
+    return interval.scheduled_at + deadline(job, schedule)
+
+
+def deadline(job: Job, schedule: Schedule | None) -> timedelta:
+    """The job's `deadline`: by default one period, between 15 minutes and a day."""
+    if job.deadline is not None:
+        return job.deadline
+    period = (schedule.period if schedule else None) or DAY
+    return min(max(period, 15 * MINUTE), DAY)
+
+
+def window(job: Job, schedule: Schedule | None) -> timedelta:
+    """The job's `catch_up.window`: by default 7 days, and at least two periods."""
+    if job.catch_up.window is not None:
+        return job.catch_up.window
+    period = (schedule.period if schedule else None) or DAY
+    return max(7 * DAY, 2 * period)
