@@ -24,15 +24,15 @@ from ..endpoints import Committed
 from ..errors import FenceIsHigher, OldOverNew, TargetUnusable
 from ..model import FenceRow
 from ..records import to_text
-from . import sqlite_fence
+from .books import Query, Worked, is_of
+from .names import text
 from .sqlite_accounts import accounts, functions
+from .sqlite_books import SqliteBooks
 from .sqlite_changes import Application, named, why_unequal
 from .sqlite_database import Database
 from .sqlite_ddl import ddl
 from .sqlite_lines import lines_of
-from .sqlite_log import Query, read_log, write_log
 from .sqlite_table import read_table
-from .sqlite_text import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,6 +82,7 @@ class SqliteTarget:
             functions(config.key_policy),
             single_host=bool(single_host(config.url)),
         )
+        self._books = SqliteBooks(self._database)
         self._accounts = accounts(self._database, config.key_policy)
         self._table: Table | None = None
         self._version: int | None = None
@@ -118,9 +119,7 @@ class SqliteTarget:
     def floor(self, key: LeaseKey) -> FenceRow | None:
         """See `endpoints.Target`."""
         with self._lock, self._database.reading(self._fence_wait):
-            if not sqlite_fence.has_tables(self._database):
-                return None
-            return sqlite_fence.read_fence(self._database, key)
+            return self._books.standing(key)
 
     def raise_fence(self, fence: Fence, store_id: str, wait: timedelta) -> FenceRow:
         """See `endpoints.Target`. Creates our tables; the new row where there was none.
@@ -129,15 +128,16 @@ class SqliteTarget:
         """
         with self._lock, self._database.writing(wait.total_seconds()):
             table = self._current_table()
-            sqlite_fence.create_tables(self._database)
-            before = sqlite_fence.read_fence(self._database, fence.key)
+            self._books.create_tables()
+            before = self._books.fence_row(fence.key)
             if before is not None and before.generation >= fence.generation:
-                if not sqlite_fence.is_of(before, fence):
+                if not is_of(before, fence):
                     raise FenceIsHigher(before)
                 return before
             newest = before.newest if before is not None else None
             row = FenceRow(store_id, fence.generation, fence.run, newest)
-            sqlite_fence.write_fence(self._database, fence, row, table, self._now())
+            worked = Worked(table.name, table.scope or "")
+            self._books.write_fence(fence, row, worked, self._now(), is_new=before is None)
             # Whoever reads may delay it, and may be an old holder that was stopped.
             self._database.commit(self._clock.boot() + max(LEAST, wait.total_seconds()))
             return before or row
@@ -155,14 +155,12 @@ class SqliteTarget:
     def marker(self, plan: PlanId, number: int) -> Committed | None:
         """See `endpoints.Target`."""
         with self._lock, self._database.reading(WAIT):
-            if not sqlite_fence.has_tables(self._database):
-                return None
-            return sqlite_fence.read_marker(self._database, plan, number)
+            return self._books.marker(plan, number) if self._books.has_tables() else None
 
     def complete(self, fence: Fence, proof: Proof) -> None:
         """See `endpoints.Target`. Markers of the interval itself stay until the next completion."""
         with self._lock, self._database.writing(WAIT):
-            newest = sqlite_fence.check_fence(self._database, fence).newest
+            newest = self._books.checked(fence).newest
             ours = (proof.interval.scheduled_at, proof.rerun)
             ahead = newest is not None and newest.scheduled_at > self._clock.now()
             if newest is not None and not ahead and (newest.scheduled_at, newest.rerun) > ours:
@@ -171,7 +169,7 @@ class SqliteTarget:
                     f" which {self._database.path} has seen completed",
                     hint=f"rerun {newest.interval} if the target needs mending",
                 )
-            sqlite_fence.write_newest(self._database, fence, proof, self._now())
+            self._books.write_newest(fence, proof, self._now())
             self._database.commit(self._clock.boot() + WAIT)
 
     def changes(
@@ -184,10 +182,10 @@ class SqliteTarget:
         last: int | None = 0
         while last is not None:
             with self._lock, self._database.reading(WAIT):
-                if not sqlite_fence.has_tables(self._database):
+                if not self._books.has_tables():
                     return
                 schema = self._current_table().schema
-                found, last = read_log(self._database, schema, query, last)
+                found, last = self._books.log(schema, query, last)
             yield from found
 
     def interrupt(self) -> None:
@@ -203,8 +201,8 @@ class SqliteTarget:
 
     def _commit(self, fence: Fence, part: RangeChanges, by: float) -> Committed:
         database, table = self._database, self._current_table()
-        sqlite_fence.check_fence(database, fence)
-        standing = sqlite_fence.read_marker(database, part.plan, part.number)
+        self._books.checked(fence)
+        standing = self._books.marker(part.plan, part.number)
         if standing is not None:
             return standing
         self._accounts.look(table)
@@ -222,8 +220,8 @@ class SqliteTarget:
             database.execute("ROLLBACK TO changes")
             raise self._why(table, part, application, after if applied else None)
         now = self._now()
-        write_log(database, table.schema, fence, part, changes, now)
-        sqlite_fence.write_marker(database, fence, part, done, now)
+        self._books.write_log(table.schema, fence, part, changes, now)
+        self._books.write_marker(fence, part, done, now)
         database.commit(by)
         return done
 

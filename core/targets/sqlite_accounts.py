@@ -28,16 +28,16 @@ from typing import TYPE_CHECKING
 from ..errors import ChangedMeanwhile, TargetLocked, TargetUnreachable
 from ..keys import listed, normaliser
 from ..rows import Change
-from .sqlite_text import bindable, text
+from .names import bindable, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..keys import KeyPolicy
     from ..rows import KeySpan, RangeChanges, Row
+    from .names import Bound
     from .sqlite_database import Database
     from .sqlite_table import Table
-    from .sqlite_text import Bound
 
 NORMALISE = "reconcile_normalised"
 """The SQL function: bytes of a spelling to bytes of its normalised account."""

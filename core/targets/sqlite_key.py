@@ -9,44 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import TargetUnusable
 from ..keys import KeyPolicy, normaliser
-from ..rows import ColumnKind
-from .sqlite_text import bindable, quoted, text
+from .names import bindable, quoted, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from .sqlite_database import Database
     from .sqlite_table import Table, TableColumn
-
-
-def check_key(
-    where: str,
-    key: Sequence[TableColumn],
-    account: TableColumn,
-    columns: Sequence[TableColumn],
-) -> None:
-    """The account is part of the key, and the key among the compared columns."""
-    if account not in key:
-        raise TargetUnusable(
-            f"the account {account.name} is no part of the key of {where}",
-            hint="name a key that begins with the account, and create a unique index on it",
-        )
-    unlisted = [column.name for column in key if column not in columns]
-    if unlisted:
-        raise TargetUnusable(
-            f"{', '.join(unlisted)} is part of the key of {where} and not among the columns",
-            hint="add it to the columns of source and target",
-        )
-
-
-def check_policy(where: str, account: TableColumn, kind: ColumnKind, policy: KeyPolicy) -> None:
-    """Only text is spelled in more than one way."""
-    if policy is not KeyPolicy.EXACT and kind is not ColumnKind.TEXT:
-        raise TargetUnusable(
-            f"the account {account.name} of {where} is {account.type or 'untyped'}, no text, and"
-            f' the job says key_policy = "{policy}"',
-            hint="take key_policy out: such accounts are compared by value",
-        )
 
 
 class Exactness(NamedTuple):

@@ -14,7 +14,7 @@ Kinds follow SQLite's own rules, by which a column's declared type gives its aff
 Order and bounds are by code point whatever the column's collation says: comparisons name
 BINARY. Where the index that begins with the account has another collation, each range is a
 scan of the table: slow, and right. Under a key policy other than `exact` both are of the
-normalised account, which `sqlite_spellings.py` finds.
+normalised account, which `sqlite_accounts.py` finds.
 
 A row's before-image is compared as canonical bytes, so it does not matter in which of its
 possible types SQLite stored a value.
@@ -28,12 +28,13 @@ from typing import TYPE_CHECKING
 from ..canonical import Unconvertible, canonical
 from ..errors import TargetUnusable
 from ..keys import KeyPolicy
-from ..rows import Column, ColumnKind, Schema
-from .sqlite_key import Exactness, check_key, check_policy, check_unique, lookup_collation
-from .sqlite_text import Bound, bindable, quoted, text
+from ..rows import ColumnKind, Schema
+from .columns import pick
+from .names import Bound, bindable, quoted, text
+from .sqlite_key import Exactness, check_unique, lookup_collation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ..config import TargetConfig
     from ..rows import KeySpan, Row
@@ -51,6 +52,11 @@ class TableColumn:
     not_null: bool
     primary: int
     generated: bool
+
+    @property
+    def kind(self) -> ColumnKind:
+        """See `kind_of`."""
+        return kind_of(self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,19 +250,9 @@ def read_table(
         raise TargetUnusable(f"{name} in {database.path} is a view", hint="name a table")
     declared = _declared(database, name)
     primary = sorted((c for c in declared.values() if c.primary), key=lambda c: c.primary)
-    pick = _Picker(f"table {name} in {database.path}", declared)
-    key = pick.all(config.key) if config.key else primary
-    if not key:
-        raise TargetUnusable(
-            f"table {name} in {database.path} has no primary key, and the target names no key",
-            hint='write for example key = ["account_id", "entitlement"]',
-        )
-    account = pick.one(config.account) if config.account else key[0]
-    wanted = config.columns or source_columns
-    others = pick.all(wanted) if wanted else [c for c in declared.values() if not c.generated]
-    columns = (account, *(c for c in others if c != account))
-    check_key(pick.where, key, account, columns)
-    check_policy(pick.where, account, kind_of(account.type), config.key_policy)
+    where = f"table {name} in {database.path}"
+    columns, key, schema = pick(where, declared, primary, config, source_columns)
+    account = columns[0]
     check_unique(
         database,
         name,
@@ -264,41 +260,10 @@ def read_table(
         Exactness(account.name, config.key_policy),
         is_primary=set(key) == set(primary),
     )
-    schema = Schema(
-        tuple(Column(c.name, kind_of(c.type), not c.not_null) for c in columns),
-        tuple(columns.index(c) for c in key),
-        config.key_policy,
-    )
     table = Table(name, config.scope, schema, columns, lookup_collation(database, name, account))
     if config.scope:
         _check_scope(database, table)
     return table
-
-
-class _Picker:
-    """Columns by name, as SQLite finds them: in any case."""
-
-    def __init__(self, where: str, declared: dict[str, TableColumn]) -> None:
-        self.where = where
-        self._declared = declared
-        self._folded = {name.lower(): column for name, column in declared.items()}
-
-    def one(self, name: str) -> TableColumn:
-        column = self._declared.get(name) or self._folded.get(name.lower())
-        if column is None:
-            raise TargetUnusable(
-                f"{self.where} has no column {name}; it has {', '.join(self._declared)}",
-                hint="set the target's columns, or map the source's name to it with rename",
-            )
-        if column.generated:
-            raise TargetUnusable(
-                f"column {name} of {self.where} is generated and cannot be written",
-                hint="leave it out of the target's columns",
-            )
-        return column
-
-    def all(self, names: Iterable[str]) -> list[TableColumn]:
-        return list(dict.fromkeys(self.one(name) for name in names))
 
 
 def kind_of(declared: str) -> ColumnKind:

@@ -345,7 +345,7 @@ def test_the_change_log_reads_back_what_was_changed(bed: Bed) -> None:
 
 
 def test_a_long_change_log_is_read_page_by_page(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconcile.core.targets.sqlite_log.PAGE", 3)
+    monkeypatch.setattr("reconcile.core.targets.books.PAGE", 3)
     target = bed.fenced()
     rows = [(str(i), "x", "1") for i in range(9)]
     commit(target, [grant(*row) for row in rows], rows)

@@ -1,4 +1,8 @@
-"""Names and values as they go to sqlite3 and come back: text as bytes where it is not ASCII."""
+"""Names and values as they go to a database and come back.
+
+sqlite3 gives texts as bytes, because a column may hold what is no UTF-8, and takes such
+texts as bytes; psycopg knows texts only.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,9 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def text(value: bytes) -> str:
-    """A name that sqlite3 gave as bytes."""
-    return value.decode("utf-8", "surrogateescape")
+def text(value: bytes | str) -> str:
+    """A text that a database gave. AttributeError for what is neither bytes nor text."""
+    return value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")
 
 
 def bindable(value: str | None) -> Bound:
