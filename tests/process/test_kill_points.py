@@ -46,6 +46,9 @@ FILES = {"reconcile.toml", "app.db", "reconcile.db", "reconcile.db.lock"}
 KILLS = 100
 """Kills at random moments, over as many nights as it takes."""
 
+STEPS_AT_MOST = 30
+"""A run gets so far before it is killed: half a night, however fast the machine is."""
+
 
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_any_step_the_next_run_completes_the_night(
@@ -91,7 +94,15 @@ def test_after_a_kill_planning_and_applying_go_on_at_the_next_range(
     assert len(plans) == 1
 
 
-@pytest.mark.timeout(400)  # a hundred starts, and what each gets done depends on the machine
+def killed_at_random(process: subprocess.Popen[str], rng: random.Random) -> str:
+    """Kill it a moment after one of its next steps, unless it has ended by then; what it said."""
+    assert process.stderr is not None
+    said = [process.stderr.readline() for _ in range(rng.randrange(STEPS_AT_MOST))]
+    time.sleep(rng.uniform(0, 0.02))
+    process.kill()
+    return "".join(said) + process.communicate()[1]
+
+
 def test_a_hundred_kills_at_random_moments_change_nothing_of_the_outcome(
     second_night: Callable[[], tuple[Scene, Table]],
 ) -> None:
@@ -100,19 +111,13 @@ def test_a_hundred_kills_at_random_moments_change_nothing_of_the_outcome(
     kills = 0
     while kills < KILLS:
         scene, before = second_night()
-        kills_before, told, code = kills, "", None
-        while code is None:
-            # The last of the kills is followed by a run that is left alone.
-            delay = rng.uniform(0.05, 0.6) if kills < KILLS else 60
+        kills_before, told, code = kills, "", -signal.SIGKILL
+        while code == -signal.SIGKILL:
             process = scene.start_process(*RUN, "-v")
-            try:
-                _, err = process.communicate(timeout=delay)
-                code = process.returncode
-            except subprocess.TimeoutExpired:
-                process.kill()
-                _, err = process.communicate()
-                kills += 1
-            told += err
+            # The last of the kills is followed by a run that is left alone.
+            told += killed_at_random(process, rng) if kills < KILLS else scene.end(process).err
+            code = process.returncode
+            kills += code == -signal.SIGKILL
         assert code == 0, f"seed {seed}: {told}"
         scene.check(SECOND, before)
         assert scene.files() == FILES, f"seed {seed}"

@@ -10,6 +10,7 @@ import copy
 import csv
 import hashlib
 import json
+import os
 import random
 import shutil
 import sqlite3
@@ -20,12 +21,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from . import forks
+
 CALL = "from reconcile.cli.main import entry; entry()"
 NIGHTS = [str(datetime.now(UTC).date() - timedelta(days=ago)) for ago in (2, 1, 0)]
 """The dates of the last three nights, which are all due; the oldest first."""
 
 STEPPER = Path(__file__).with_name("stepper.py")
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+if "PYTHONPATH" in os.environ:  # then this is where the tests have `reconcile` from
+    ENVIRONMENT["PYTHONPATH"] = os.environ["PYTHONPATH"]
 
 STARTED: list[subprocess.Popen[str]] = []
 """Processes of the test under way, some of which may be stopped."""
@@ -114,16 +119,9 @@ class Scene:
         return self.launch(self.command(*argv, step=step))
 
     def launch(self, command: list[str]) -> subprocess.Popen[str]:
-        """Start any command in the folder."""
-        process = subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env={**ENVIRONMENT, "HOME": str(self.folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        """Start any command in the folder; see `support/forks.py` for what is forked."""
+        environ = {**ENVIRONMENT, "HOME": str(self.folder)}
+        process = forks.start(command, cwd=self.folder, env=environ)
         STARTED.append(process)
         return process
 
