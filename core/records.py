@@ -7,18 +7,36 @@ long as the schema version is the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from .checksum import Checksum
-from .errors import StoreUnusable
 from .model import Ending, Interval, State, Trigger
+from .record_fields import Fields, event_value, from_text, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .model import Json, JsonObject
+
+__all__ = [
+    "OPEN",
+    "GuardReport",
+    "IntervalRecord",
+    "JobRecord",
+    "PlanRecord",
+    "RangeRecord",
+    "RunRecord",
+    "closed",
+    "event_value",
+    "from_text",
+    "given_up",
+    "range_key",
+    "revoked_tag",
+    "run_key",
+    "to_text",
+]
 
 OPEN = "open"
 """Tag of an interval record that is not final, and of a run record that is not closed."""
@@ -30,110 +48,8 @@ def revoked_tag(at: datetime) -> str:
     return f"revoked {at.astimezone(UTC):%Y-%m-%d}"
 
 
-def to_text(instant: datetime) -> str:
-    """RFC 3339 in UTC with microseconds."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def from_text(text: str) -> datetime:
-    """Read what `to_text` wrote; ValueError for anything without an offset."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
-        raise ValueError(f"{text!r} has no offset")
-    return found
-
-
-def _plain(value: Any) -> Json:
-    if isinstance(value, datetime):
-        return to_text(value)
-    if isinstance(value, Checksum):
-        return str(value)
-    return value  # type: ignore[no-any-return]
-
-
-class _Record:
-    """Reading and writing by field; instants and checksums by their names' endings."""
-
-    def to_json(self) -> JsonObject:
-        """The record's value, without fields that are None."""
-        pairs = ((f.name, getattr(self, f.name)) for f in fields(self))  # type: ignore[arg-type]
-        return {name: _plain(value) for name, value in pairs if value is not None}
-
-    @classmethod
-    def from_json(cls, value: JsonObject) -> Self:
-        """The value of a record that `to_json` wrote. Raises `StoreUnusable` for another."""
-        try:
-            return cls._read(value)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise _damaged(cls.__name__, error) from error
-
-    @classmethod
-    def _read(cls, value: JsonObject) -> Self:
-        known: dict[str, Any] = {}
-        for f in fields(cls):  # type: ignore[arg-type]
-            found: Any = value.get(f.name)
-            if found is None:
-                continue
-            if f.name.endswith("_at"):
-                found = from_text(found)
-            elif f.name in _CHECKSUMS:
-                found = Checksum.parse(found)
-            elif f.name in _ENUMS:
-                found = _ENUMS[f.name](found)
-            else:
-                _check(f.name, str(f.type), found)
-            known[f.name] = found
-        return cls(**known)
-
-
-def event_value(value: JsonObject) -> JsonObject:
-    """An event as it was written. Raises `StoreUnusable` for one whose time is none."""
-    try:
-        _check("event", "JsonObject", value)
-    except (TypeError, ValueError) as error:
-        raise _damaged("event", error) from error
-    return value
-
-
-def _damaged(what: str, error: Exception) -> StoreUnusable:
-    return StoreUnusable(
-        f"the store is damaged: one {what} in it cannot be read ({error})",
-        hint="restore it from a copy, or move it away: a new store is created and goes on "
-        "from what the target knows",
-    )
-
-
-def _check(name: str, declared: str, found: Any) -> None:
-    """TypeError or ValueError for a value that no program of ours wrote: a disk may change a
-    byte, and what comes of it must not look like a defect of whoever reads it."""
-    kinds = _KINDS.get(declared.removesuffix(" | None"))
-    if kinds is not None and type(found) not in kinds:
-        raise TypeError(f"{name} is {found!r}")
-    if type(found) is dict:
-        for instant in _INSTANTS & found.keys():
-            if found[instant] is not None:
-                from_text(found[instant])
-    elif name == "schedules":
-        for since, expression, zone in found:
-            from_text(since)
-            if type(zone) is not str or not isinstance(expression, str | None):  # None: on demand
-                raise TypeError(f"a schedule is {expression!r} in {zone!r}")
-
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    **{"int": (int,), "bool": (bool,), "float": (int, float), "str": (str,)},
-    **dict.fromkeys(("JsonObject", "Mapping[str, str]"), (dict,)),
-    **dict.fromkeys(("list[Any]", "Sequence[str]", "Sequence[Sequence[Any]]"), (list,)),
-}
-_INSTANTS = {"at", "until"}
-
-
-_CHECKSUMS = {"desired", "observed", "checksum", "left", "applied", "approvable"}
-_ENUMS: dict[str, Any] = {"state": State, "trigger": Trigger, "ending": Ending}
-
-
 @dataclass(frozen=True, slots=True)
-class JobRecord(_Record):
+class JobRecord(Fields):
     """One per job. `horizon_at`: intervals before it are not decided about. `settled_at`:
     every scheduled instant from the horizon up to it has a record, so none is missing there.
     `looked_at`: when the target's fence row was last compared with the records.
@@ -150,7 +66,7 @@ class JobRecord(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalRecord(_Record):
+class IntervalRecord(Fields):
     """One intended interval and all that became of it.
 
     `plan` is the newest plan's id, `seconds` the time of all closed runs; `base` the target's
@@ -218,7 +134,7 @@ class IntervalRecord(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class RunRecord(_Record):
+class RunRecord(Fields):
     """One attempt. `first_range` and `last_range` are those it committed to the target;
     `revoked` counts what it revoked without approval, until `revoked_at`."""
 
@@ -251,7 +167,7 @@ class RunRecord(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRecord(_Record):
+class PlanRecord(Fields):
     """One pass over all ranges. Totals are those of the ranges planned so far.
 
     `losing` counts the accounts that would lose every row they have. `approvable` is the
@@ -292,7 +208,7 @@ class PlanRecord(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class RangeRecord(_Record):
+class RangeRecord(Fields):
     """One range of a plan. `lower` and `upper` are None at the ends of the key space.
 
     `observed` is what was read while planning; `applied` what the target held once the
@@ -334,7 +250,7 @@ class RangeRecord(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class GuardReport(_Record):
+class GuardReport(Fields):
     """Why a plan waits for somebody; kept as `IntervalRecord.waiting`.
 
     Shares are fractions of `base`, the target's rows. `fingerprint` and `guards` (a digest

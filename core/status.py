@@ -1,8 +1,8 @@
 """What `status` shows: values that follow from records, lease and clock.
 
-`read_jobs`, `read_job` and `read_interval` of `core/operations.py` build them; nothing in
-here is stored. A job has one state, the most urgent of: `overdue`, `needs approval`,
-`failed`, `stalled`, `running`, `waiting`, `paused`, `new`, `ok`, `on demand`.
+`core/operations/overview.py` and `views.py` build them; nothing in here is stored. A job has
+one state, the most urgent of: `overdue`, `needs approval`, `failed`, `stalled`, `running`,
+`paused`, `waiting`, `new`, `ok`, `on demand`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class IntervalView:
     """One interval. `shows` is the displayed state: the stored one, or running, fencing,
-    stalled, retrying, needs approval, waiting, overdue. `signed`: who gave it up by hand, and
-    with what reason."""
+    stalled, needs approval, overdue, retrying, paused, delayed. `signed`: who gave it up by
+    hand, and with what reason."""
 
     record: IntervalRecord
     shows: str
@@ -44,7 +44,8 @@ class Problem:
 @dataclass(frozen=True, slots=True)
 class JobStatus:
     """One job. `recent` are its newest intervals, newest first; `lease` is None when nobody
-    works; `backlog` counts due or unfinished intervals."""
+    works; `backlog` counts due or unfinished intervals, `older` those beyond `recent`, or of
+    many some."""
 
     job: Job
     state: str

@@ -46,8 +46,10 @@ def status(
             "-n, --since and --state choose among the intervals of one job",
             hint="write reconcile status JOB",
         )
-    brief = call.env.stdout_is_terminal and not call.options.json and since is None
-    limit = number or (_ON_A_TERMINAL if brief else _FOR_PROGRAMS)
+    brief = call.env.stdout_is_terminal and not call.options.json
+    limit = number
+    if number is None and since is None:
+        limit = _ON_A_TERMINAL if brief else _FOR_PROGRAMS
     if job is None:
         from ..render.status import SIGNS_SHOWN
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .words import Style
 
 SIGNS_SHOWN = 14
+MOST_COUNTED = 100
+"""What `core.operations.views` counts beyond what is shown."""
 _LATE_SECONDS = 3600
 
 # --- all jobs
@@ -241,7 +243,8 @@ def intervals_remarks(job: JobStatus, style: Style, shown: int) -> str:
     if not job.older:
         return ""
     more = f"{style.program} status {job.job.name} -n {shown + job.older}"
-    return f"  {job.older:,} older: {more}\n"
+    number = f"{job.older} or more" if job.older == MOST_COUNTED else str(job.older)
+    return f"  {number} older: {more} (also --since 90d, --state S)\n"
 
 
 def _state(view: IntervalView) -> str:

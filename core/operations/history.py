@@ -21,6 +21,7 @@ TIMED = 30
 LOOKED_AT = 1000
 """So many intervals are looked at to find them."""
 PAGE = 100
+LARGEST_PAGE = 400
 FAILED = 5
 """So many failed intervals are told of each."""
 
@@ -46,38 +47,57 @@ def newest(
             yield IntervalRecord.from_json(found.value)
         if len(page) < limit:
             return
-        before, limit = page[-1].key, PAGE
+        before, limit = page[-1].key, min(max(PAGE, 2 * limit), LARGEST_PAGE)
+
+
+class History:
+    """A job's intervals until now, newest first, for several looks at them: each is read once,
+    and none before somebody asks for it. The `first` are read alone."""
+
+    def __init__(self, store: Store, job: str, now: datetime, *, first: int = PAGE) -> None:
+        self._read: list[IntervalRecord] = []
+        self._rest = newest(store, job, before=instant_key(now + SECOND), first=first)
+
+    def __iter__(self) -> Iterator[IntervalRecord]:
+        at = 0
+        while True:
+            if at == len(self._read):
+                record = next(self._rest, None)
+                if record is None:
+                    return
+                self._read.append(record)
+            yield self._read[at]
+            at += 1
+
+    def completed(self, limit: int = TIMED) -> list[IntervalRecord]:
+        """The newest completed ones. Of one that is being rerun, the completion it had: it
+        stands again should the rerun fail."""
+        found: list[IntervalRecord] = []
+        for looked_at, record in enumerate(self):
+            done = _completion(record)
+            if done is not None:
+                found.append(done)
+            if len(found) == limit or looked_at >= LOOKED_AT:
+                break
+        return found
+
+    def failures(self, limit: int = FAILED) -> tuple[list[IntervalRecord], int]:
+        """The failed ones that no newer one was completed after, and how many older ones of
+        them there are."""
+        found: list[IntervalRecord] = []
+        more = 0
+        for looked_at, record in enumerate(self):
+            if _completion(record) is not None or looked_at >= LOOKED_AT:
+                break
+            if record.state is State.FAILED:
+                more += len(found) == limit
+                found += [record][: limit - len(found)]
+        return found, more
 
 
 def completed(store: Store, job: str, now: datetime, limit: int = TIMED) -> list[IntervalRecord]:
-    """The newest completed intervals until now, newest first. Of one that is being rerun, the
-    completion it had: it stands again should the rerun fail."""
-    found: list[IntervalRecord] = []
-    edge = instant_key(now + SECOND)
-    for looked_at, record in enumerate(newest(store, job, before=edge)):
-        done = _completion(record)
-        if done is not None:
-            found.append(done)
-        if len(found) == limit or looked_at >= LOOKED_AT:
-            break
-    return found
-
-
-def failures(
-    store: Store, job: str, now: datetime, limit: int = FAILED
-) -> tuple[list[IntervalRecord], int]:
-    """The failed intervals until now that no newer one was completed after, newest first, and
-    how many older ones of them there are."""
-    found: list[IntervalRecord] = []
-    more = 0
-    edge = instant_key(now + SECOND)
-    for looked_at, record in enumerate(newest(store, job, before=edge)):
-        if _completion(record) is not None or looked_at >= LOOKED_AT:
-            break
-        if record.state is State.FAILED:
-            more += len(found) == limit
-            found += [record][: limit - len(found)]
-    return found, more
+    """See `History.completed`."""
+    return History(store, job, now, first=limit).completed(limit)
 
 
 def _completion(record: IntervalRecord) -> IntervalRecord | None:

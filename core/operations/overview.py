@@ -7,20 +7,19 @@ sees the same. Reads are bounded by what is shown, not by how long the history i
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import planning
 from ..checksum import Checksum
 from ..config import sqlite_path
 from ..errors import UsageError
-from ..model import Kind, LeaseKey, State, instant_key
-from ..records import IntervalRecord, RangeRecord, RunRecord, event_value
+from ..model import Kind, instant_key
+from ..records import RangeRecord, RunRecord, event_value
 from ..status import EventView, IntervalStatus, IntervalView, JobStatus, StatusReport
-from ..trail import given_up_by
-from .history import completed, failures, newest, times
-from .look import Look, find_instant, interval_at, live_lease, look, open_records, read_interval
-from .problems import failed_for_good, overtaken, problems
+from .history import History, times
+from .look import Look, find_instant, look, read_interval
+from .problems import failed_for_good, overtaken, paused, problems
+from .views import SHOWN, Choice, Viewer, newest_grant, pause_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,20 +30,6 @@ if TYPE_CHECKING:
     from ..ports import Store
     from .application import Application
 
-SHOWN = (
-    *(state.value for state in State),
-    "running",
-    "fencing",
-    "stalled",
-    "retrying",
-    "needs approval",
-    "overdue",
-)
-"""What an interval can be shown as, and asked for by."""
-BY_HAND = ("operator", "cancelled")
-"""Why an interval is given up by `skip`: before, or after something was applied."""
-OLDER = 1000
-"""So many intervals beyond those shown are counted."""
 PAGE = 1000
 
 
@@ -53,7 +38,7 @@ def status(
     job: str | None = None,
     interval: str | None = None,
     *,
-    limit: int = 8,
+    limit: int | None = 8,
     since: timedelta | None = None,
     state: str | None = None,
 ) -> StatusReport:
@@ -65,10 +50,11 @@ def status(
         raise UsageError(
             f"{state!r} is no state of an interval", hint=f"known are: {', '.join(SHOWN)}"
         )
+    choice = Choice(limit, since, state, older=job is not None)
     with closing(app.open_store()) as store:
         facts = store.facts()
         names = [job] if job is not None else sorted(app.config.jobs)
-        jobs = [_job(app, store, app.job(n), facts.now, limit, since, state) for n in names]
+        jobs = [_job(app, store, app.job(n), facts.now, choice) for n in names]
         detail = None
         if job is not None and interval is not None:
             detail = _interval(app, store, app.job(job), facts.now, interval)
@@ -81,35 +67,22 @@ def status(
         )
 
 
-def _job(
-    app: Application,
-    store: Store,
-    job: Job,
-    now: datetime,
-    limit: int,
-    since: timedelta | None,
-    state: str | None,
-) -> JobStatus:
+def _job(app: Application, store: Store, job: Job, now: datetime, choice: Choice) -> JobStatus:
     seen = look(store, job, now)
-    lease = _lease(app, store, job)
+    lease = newest_grant(app, store, job)
     live = lease if lease is not None and lease.live else None
-    recent, older = _recent(store, job, seen, lease, limit, since, state)
-    gone = {skip.interval.scheduled_at for skip in seen.decision.overtaken}
-    unfinished = [
-        _view(job, seen, record, lease)
-        for record, _ in open_records(store, job.name)
-        if record.scheduled_at <= now and record.scheduled_at not in gone
-    ]
-    due = [_pending(job, seen, d.interval.scheduled_at) for d in seen.decision.due if not d.record]
-    waiting = sorted(unfinished + due, key=lambda view: view.record.scheduled_at)
+    history = History(store, job.name, now, first=choice.limit or PAGE)
+    viewer = Viewer(store, job, seen, lease)
+    recent, older = viewer.chosen(history, choice)
+    waiting = viewer.waiting()
     oldest = waiting[0] if waiting else None
     overdue = oldest is not None and oldest.deadline_at is not None and now > oldest.deadline_at
-    done = completed(store, job.name, now)
+    done = history.completed()
     took = times(done)
-    failed, more = failures(store, job.name, now)
+    failed, more = history.failures()
     return JobStatus(
         job=job,
-        state=_state(store, job, seen, live, unfinished, overdue=overdue, failed=bool(failed)),
+        state=_state(history, job, seen, live, waiting, overdue=overdue, failed=bool(failed)),
         next_due=seen.decision.next_due.scheduled_at if seen.decision.next_due else None,
         lease=live,
         backlog=seen.decision.backlog,
@@ -120,7 +93,8 @@ def _job(
         problems=[
             *problems(job, waiting, now),
             *failed_for_good(job, failed, more),
-            *overtaken(store, job, seen),
+            *overtaken(history, job, seen),
+            *paused(job, seen),
         ],
         usual_seconds=took.usual,
         slowest_seconds=took.slowest,
@@ -133,119 +107,32 @@ def _job(
     )
 
 
-def _lease(app: Application, store: Store, job: Job) -> Lease | None:
-    """The newest grant; one whose holder is provably dead is not live, whatever it says."""
-    lease = store.lease(LeaseKey(job.name))
-    if lease is None:
-        return None
-    return replace(lease, live=live_lease(app, store, job) is not None)
-
-
 def _target(job: Job) -> str:
     target = job.work.target
     return f"sqlite {sqlite_path(target.url)}, table {target.table}"
 
 
-def _recent(
-    store: Store,
-    job: Job,
-    seen: Look,
-    lease: Lease | None,
-    limit: int,
-    since: timedelta | None,
-    state: str | None,
-) -> tuple[list[IntervalView], int]:
-    """The newest intervals first, those due without a record too; how many more there are."""
-    views = [
-        _pending(job, seen, due.interval.scheduled_at)
-        for due in reversed(seen.decision.due)
-        if due.record is None
-    ]
-    edge = instant_key(seen.now - since) if since is not None else ""
-    for record in newest(store, job.name, after=edge):
-        if record.state is State.PENDING and record.scheduled_at > seen.now:
-            continue  # a clock ahead of now had begun it, and it is nobody's yet
-        if len(views) >= limit + OLDER:
-            break
-        views.append(_view(job, seen, record, lease))
-    views.sort(key=lambda view: view.record.scheduled_at, reverse=True)
-    if state is not None:
-        views = [view for view in views if state in (view.shows, view.record.state)]
-    shown = views if since is not None else views[:limit]
-    return [_signed(store, job, view) for view in shown], len(views) - len(shown)
-
-
-def _signed(store: Store, job: Job, view: IntervalView) -> IntervalView:
-    """With the name and the reason of whoever gave the interval up."""
-    if view.record.reason not in BY_HAND:
-        return view
-    key = instant_key(view.record.scheduled_at)
-    return replace(view, signed=given_up_by(store, job.name, key))
-
-
-def _pending(job: Job, seen: Look, instant: datetime) -> IntervalView:
-    interval = interval_at(seen, job.name, instant)
-    record = IntervalRecord(id=interval.id, scheduled_at=interval.scheduled_at)
-    return _view(job, seen, record, None)
-
-
-def _view(job: Job, seen: Look, record: IntervalRecord, lease: Lease | None) -> IntervalView:
-    deadline = planning.deadline_of(job, seen.schedule, record)
-    retry = planning.retry_at(job, record)
-    if record.state.is_final:
-        return IntervalView(record, record.state, deadline)
-    shows = _shows(record, lease, seen.now, deadline, retry)
-    waits = retry is not None and retry > seen.now and shows in ("retrying", "overdue")
-    return IntervalView(record, shows, deadline, retry if waits else None)
-
-
-def _shows(
-    record: IntervalRecord,
-    lease: Lease | None,
-    now: datetime,
-    deadline: datetime,
-    retry: datetime | None,
-) -> str:
-    """What an interval that is not final is shown as: it follows from lease and clock."""
-    if (
-        lease is not None
-        and not lease.released
-        and lease.interval == instant_key(record.scheduled_at)
-    ):
-        if not lease.live:
-            return "stalled"
-        run_is_open = record.runs > 0 and record.last_run_id == lease.fence.run
-        return "running" if run_is_open else "fencing"
-    if record.waiting is not None and record.approval is None:
-        return "needs approval"
-    if now > deadline:
-        return "overdue"
-    if retry is not None and retry > now:
-        return "retrying"
-    return record.state
-
-
 def _state(
-    store: Store,
+    history: History,
     job: Job,
     seen: Look,
     lease: Lease | None,
-    unfinished: Sequence[IntervalView],
+    waiting: Sequence[IntervalView],
     *,
     overdue: bool,
     failed: bool,
 ) -> str:
     """The most urgent of a job's states."""
-    shown = {view.shows for view in unfinished}
-    final = next((r for r in newest(store, job.name) if r.state.is_final), None)
+    shown = {view.shows for view in waiting}
+    final = next((record for record in history if record.state.is_final), None)
     ranked = (
         ("overdue", overdue),
         ("needs approval", "needs approval" in shown),
         ("failed", failed),
         ("stalled", "stalled" in shown),
         ("running", lease is not None),
-        ("waiting", bool(unfinished) or seen.decision.backlog > 0),
-        ("paused", seen.job.pause is not None),
+        ("paused", pause_of(seen) is not None),
+        ("waiting", bool(waiting) or seen.decision.backlog > 0),
         ("new", final is None),
         ("on demand", job.schedule is None),
     )
@@ -256,7 +143,8 @@ def _interval(app: Application, store: Store, job: Job, now: datetime, text: str
     seen = look(store, job, now)
     instant = find_instant(store, seen, job.name, text)
     record, _ = read_interval(store, job.name, instant)
-    lease = _lease(app, store, job)
+    lease = newest_grant(app, store, job)
+    viewer = Viewer(store, job, seen, lease)
     if record is None:
         if instant < seen.job.horizon_at:
             raise UsageError(
@@ -268,8 +156,7 @@ def _interval(app: Application, store: Store, job: Job, now: datetime, text: str
                 f"{job.name} {text} lies in the future",
                 hint=f"see what there is: reconcile status {job.name}",
             )
-        view = _pending(job, seen, instant)
-        return IntervalStatus(job, view, (), (), ())
+        return IntervalStatus(job, viewer.pending(instant), (), (), ())
     key = instant_key(instant)
     runs = [RunRecord.from_json(value) for value, _ in _all(store, Kind.RUN, job.name, key)]
     trail = _all(store, Kind.EVENT, job.name, key)
@@ -282,7 +169,7 @@ def _interval(app: Application, store: Store, job: Job, now: datetime, text: str
     observed = sum((r.proved for r in ranges), Checksum())
     return IntervalStatus(
         job=job,
-        view=_view(job, seen, record, lease),
+        view=viewer.view(record),
         runs=runs,
         ranges=ranges,
         events=events,

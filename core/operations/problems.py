@@ -5,20 +5,20 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ..model import Outcome, State, instant_key
-from ..records import GuardReport
+from ..model import Outcome, State
+from ..records import GuardReport, from_text
 from ..status import Problem
-from .history import SECOND, newest
 from .look import interval_at
+from .views import pause_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from ..config import Job
-    from ..ports import Store
     from ..records import IntervalRecord
     from ..status import IntervalView
+    from .history import History
     from .look import Look
 
 LOOKED_BACK = 14
@@ -115,13 +115,12 @@ def _is_incomplete(record: IntervalRecord) -> bool:
     return record.failure is not None and record.failure.get("outcome") == Outcome.INCOMPLETE
 
 
-def overtaken(store: Store, job: Job, seen: Look) -> Iterator[Problem]:
+def overtaken(history: History, job: Job, seen: Look) -> Iterator[Problem]:
     """Why the newest intervals that are older than a completed one failed; nobody can do
     anything about them, so no command but one to look is named."""
-    edge = instant_key(seen.now + SECOND)
     found = [
         (record.id, record.span)
-        for record in islice(newest(store, job.name, before=edge), LOOKED_BACK)
+        for record in islice(history, LOOKED_BACK)
         if record.state is State.FAILED and record.reason == "overtaken"
     ]
     found += [(skip.interval.id, skip.span) for skip in reversed(seen.decision.overtaken)]
@@ -135,3 +134,18 @@ def overtaken(store: Store, job: Job, seen: Look) -> Iterator[Problem]:
     if count == 1:
         text = text.replace("which they", "which it")
     yield Problem("-", text, (f"reconcile status {job.name}",))
+
+
+def paused(job: Job, seen: Look) -> Iterator[Problem]:
+    """Who paused the job, until when, and why: nothing is wrong, but nothing happens either."""
+    pause = pause_of(seen)
+    if pause is None:
+        return
+    until = "until unpaused"
+    if "until" in pause:
+        until = f"until {from_text(pause['until']):%Y-%m-%d %H:%MZ}"
+    by = f" by {pause['actor']}" if "actor" in pause else ""
+    at = f" on {from_text(pause['at']):%Y-%m-%d %H:%MZ}" if "at" in pause else ""
+    why = f': "{pause["reason"]}"' if "reason" in pause else ""
+    command = f'reconcile unpause {job.name} -m "why"'
+    yield Problem("-", f"{job.name}: paused{by}{at} {until}{why}", (command,))

@@ -373,7 +373,7 @@ INTERVAL    STATE          STARTED  TOOK  RUNS  GRANT  REVOKE  UPDATE
 2>             02:30:04Z, last progress 2s ago
 2>   stands    2026-11-30 before its first range
 2>
-2>   23 older: reconcile status entitlements -n 29
+2>   23 older: reconcile status entitlements -n 29 (also --since 90d, --state S)
 exit 0
 """
     )
@@ -406,13 +406,14 @@ def test_a_cell_of_a_table_for_programs_is_one_cell(cli: Cli) -> None:
     [
         (("status", "entitlements"), 8, 1000),
         (("status", "entitlements", "-n", "30"), 30, 30),
-        (("status", "entitlements", "--since", "90d"), 1000, 1000),
+        (("status", "entitlements", "--since", "90d"), None, None),
+        (("status", "entitlements", "--since", "90d", "-n", "3"), 3, 3),
         (("status",), 14, 14),
         (("status", "entitlements", "--json"), 1000, 1000),
     ],
 )
 def test_how_many_intervals_are_asked_for(
-    cli: Cli, argv: tuple[str, ...], terminal_limit: int, pipe_limit: int
+    cli: Cli, argv: tuple[str, ...], terminal_limit: int | None, pipe_limit: int | None
 ) -> None:
     cli.status_answers(ONE)
     assert cli(*argv).requests[0][-1]["limit"] == pipe_limit
