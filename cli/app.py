@@ -22,6 +22,8 @@ COMMANDS = {
     "status": ("status", "Show jobs, intervals and runs."),
     "rerun": ("acts", "Work a finished interval again."),
     "skip": ("acts", "Give an interval up."),
+    "pause": ("acts", "Let no trigger start anything."),
+    "unpause": ("acts", "Let triggers go on."),
     "stop": ("acts", "Ask the holder to stop, or fence it out."),
     "changes": ("changes", "Show what was changed, or what a plan would change."),
     "config": ("config", "Check the configuration and print what it means."),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from .errors import ReconcileError
     from .model import Holder, Lease, Outcome, Trigger
+    from .planning import Pause
     from .records import GuardReport
     from .rows import Change
 
@@ -153,6 +154,7 @@ class RunReport:
 
     `lease` is the other holder's when busy, `waiting` the interval that waits for it;
     `lease_phase` is what `lease_ranges` counts.
+    `pause` is in force where the outcome says so.
     `next_due`, `last` and `new` explain that nothing was due.
     """
 
@@ -177,6 +179,7 @@ class RunReport:
     guard: GuardReport | None = None
     usual_seconds: float | None = None
     slowest_seconds: float | None = None
+    pause: Pause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +202,30 @@ class ActReport:
     phase: str = "planning"
     forced: bool = False
     generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PauseReport:
+    """What `pause` or `unpause` achieved. `pause` is in force now, None after it was ended;
+    `was_paused` False: there was none to end.
+
+    `stopped` is what asking the holder achieved. Of the intervals that fell into the pause
+    that was ended, `due` is the one to be worked, `skipped` names single ones and the first
+    of each span, `skipped_count` counts all; `left_to_policy` those that are misses like any
+    other.
+    """
+
+    job: str
+    at: datetime
+    pause: Pause | None
+    was_paused: bool = True
+    next_due: datetime | None = None
+    stopped: ActReport | None = None
+    due: str | None = None
+    skipped: Sequence[str] = ()
+    skipped_count: int = 0
+    left_to_policy: int = 0
+    ended: Pause | None = None
 
 
 Report: TypeAlias = "Started | PlannedAnew | Progress | Stopping | Waits | IntervalReport"

@@ -127,7 +127,7 @@ class Kind(StrEnum):
     JOB = "job"  # one per job, key "": horizon, schedule versions, pause
     INTERVAL = "interval"  # key: Interval.key
     RUN = "run"  # key: <interval key>/<number, 6 digits>
-    EVENT = "event"  # key: <interval key>/<sequence, 20 digits>, appended only
+    EVENT = "event"  # key: <interval key, or job>/<sequence, 20 digits>, appended only
     PLAN = "plan"  # key: plan id
     RANGE = "range"  # key: <plan id>/<number, 8 digits>
     CHANGES = "changes"  # as RANGE; the planned changes, compressed

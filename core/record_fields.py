@@ -118,6 +118,9 @@ def _check(name: str, declared: str, found: Any) -> None:
             from_text(since)
             if type(zone) is not str or not isinstance(expression, str | None):  # None: on demand
                 raise TypeError(f"a schedule is {expression!r} in {zone!r}")
+    elif name == "pauses":
+        for pause in found:
+            _check("pause", "JsonObject", pause)
 
 
 _EXACT: dict[str, type] = {"int": int, "bool": bool, "float": float, "str": str}
@@ -126,6 +129,6 @@ _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("JsonObject", "Mapping[str, str]"), (dict,)),
     **dict.fromkeys(("list[Any]", "Sequence[str]", "Sequence[Sequence[Any]]"), (list,)),
 }
-_INSTANTS = {"at", "until"}
+_INSTANTS = {"at", "until", "ended"}
 _CHECKSUMS = {"desired", "observed", "checksum", "left", "applied", "approvable"}
 _ENUMS: dict[str, Any] = {"state": State, "trigger": Trigger, "ending": Ending}

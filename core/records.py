@@ -55,12 +55,15 @@ class JobRecord(Fields):
     `looked_at`: when the target's fence row was last compared with the records.
 
     `schedules` are the schedule versions as [effective-from, expression, zone], oldest
-    first; `pause` is {until, actor, reason, at}.
+    first; `pause` is the newest one, {at, until, actor, reason}, and `pauses` those that were
+    over before it, oldest first, each with `ended` and `catch_up` where somebody ended it
+    (see `planning.pauses`).
     """
 
     horizon_at: datetime
     schedules: list[Any]
     pause: JsonObject | None = None
+    pauses: list[Any] | None = None
     settled_at: datetime | None = None
     looked_at: datetime | None = None
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .config import Job
     from .model import JsonObject, Lease
+    from .planning import Pause
     from .records import IntervalRecord, RangeRecord, RunRecord
 
 
@@ -45,7 +46,8 @@ class Problem:
 class JobStatus:
     """One job. `recent` are its newest intervals, newest first; `lease` is None when nobody
     works; `backlog` counts due or unfinished intervals, `older` those beyond `recent`, or of
-    many some."""
+    many some; `pause` is in force now; `acts` are the newest of those by hand that were about
+    the whole job, oldest first."""
 
     job: Job
     state: str
@@ -65,6 +67,8 @@ class JobStatus:
     source: str = ""
     target: str = ""
     deadline: timedelta | None = None
+    pause: Pause | None = None
+    acts: Sequence[EventView] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an interval's trail still tells of it."""
+"""What an interval's trail still tells of it, and where the job's own is."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from .records import GuardReport
 if TYPE_CHECKING:
     from .ports import Reader
 
+OF_JOB = "job"
+"""Prefix of the events that are about a whole job; those of intervals begin with a year."""
 LOOK_BACK = 200
 """So many of the newest events are searched."""
 

@@ -1,4 +1,5 @@
-"""`rerun`, `skip` and `stop`: what a person does by hand to one interval or one holder."""
+"""What a person does by hand to one interval, one holder or the triggers of one job: `rerun`,
+`skip`, `stop`, `pause` and `unpause`."""
 
 from __future__ import annotations
 
@@ -17,11 +18,19 @@ from ..options import (
 )
 
 if TYPE_CHECKING:
-    from ...core.events import ActReport
+    from ...core.events import ActReport, PauseReport
     from ...core.operations.application import ActRequest
 
 OneIntervalArgument = Annotated[str, Argument("INTERVAL", "An id, latest or oldest.")]
 ForceOption = Annotated[bool, Option(("--force",), "Fence the holder out now, whatever it does.")]
+UntilOption = Annotated[
+    str | None,
+    Option(("--until",), "To 05:00Z, 2026-12-01, 2026-12-01T05:00Z, or for 90m, 6h.", "T"),
+]
+StopOption = Annotated[bool, Option(("--stop",), "Ask the holder that works now to stop, too.")]
+CatchUpOption = Annotated[
+    bool, Option(("--catch-up",), "Leave what was missed to the catch-up policy.")
+]
 NoWaitOption = Annotated[bool, Option(("--no-wait",), "Ask, and do not wait for the answer.")]
 
 
@@ -91,6 +100,62 @@ def stop(
     call.env.heed_signals()
     report = operation(application(call, lambda report: None, lambda step: None), request)
     return _end(call, report)
+
+
+def pause(
+    call: Call,
+    job: JobArgument,
+    until: UntilOption = None,
+    stop: StopOption = False,
+    reason: ReasonOption = None,
+    actor: ActorOption = None,
+) -> int:
+    """Let no trigger of JOB start anything, until a time or until unpause. By hand it works.
+
+    Exit status 0, or 75 where a holder that was asked to stop does not answer.
+    """
+    from ...core.operations.pausing import pause as operation
+    from ..wiring import application
+
+    request = _request(call, "pause", job, "", reason, actor)
+    call.env.heed_signals()
+    app = application(call, lambda report: None, lambda step: None, makes_store=True)
+    return _end_pause(call, operation(app, request, until=until, stops=stop))
+
+
+def unpause(
+    call: Call,
+    job: JobArgument,
+    catch_up: CatchUpOption = False,
+    reason: ReasonOption = None,
+    actor: ActorOption = None,
+) -> int:
+    """Let triggers of JOB go on.
+
+    The newest interval of the pause is due, older ones are skipped.
+    """
+    from ...core.operations.pausing import unpause as operation
+    from ..wiring import application
+
+    request = _request(call, "unpause", job, "", reason, actor)
+    app = application(call, lambda report: None, lambda step: None)
+    return _end_pause(call, operation(app, request, catch_up=catch_up))
+
+
+def _end_pause(call: Call, report: PauseReport) -> int:
+    asked = report.stopped
+    code = ExitCode.OK if asked is None or asked.done else ExitCode.BUSY
+    if call.options.json:
+        from ..render import objects
+
+        call.env.data(objects.line(objects.pausing(report, code)))
+    elif not call.options.quiet:
+        from ..render import pauses
+        from ..render.watch import style_of
+
+        style = style_of(call, terminal=call.env.stderr_is_terminal)
+        call.env.words(pauses.told(report, style).text(style))
+    return code
 
 
 def _request(

@@ -98,6 +98,8 @@ def _failed(value: JsonObject) -> str:
 def _skipped(value: JsonObject) -> str:
     if not value.get("actor"):
         return f"skipped: {reason_text(str(value.get('reason')))}"
+    if value.get("why") == "paused":
+        return f"skipped: {value['actor']} had paused the job{_quoted(value)}"
     gave_up = f"{value['actor']} gave it up, {value.get('state')}"
     return f"{gave_up} ({value.get('why')}){_quoted(value)}"
 
@@ -112,6 +114,17 @@ def _rerun(value: JsonObject) -> str:
 def _stop_asked(value: JsonObject) -> str:
     asked = "fenced the holder out" if value.get("force") else "asked the holder to stop"
     return f"{value.get('actor')} {asked}{_quoted(value)}"
+
+
+def _paused(value: JsonObject) -> str:
+    until = value.get("until")
+    end = f" until {words.moment(from_text(until))}" if isinstance(until, str) else ""
+    return f"{value.get('actor')} paused it{end}{_quoted(value)}"
+
+
+def _unpaused(value: JsonObject) -> str:
+    left = ", all it missed left to the policy" if value.get("catch_up") else ""
+    return f"{value.get('actor')} unpaused it{left}{_quoted(value)}"
 
 
 def _recovered(value: JsonObject) -> str:
@@ -149,6 +162,8 @@ _EVENTS = {
     "skipped": _skipped,
     "rerun": _rerun,
     "stop_asked": _stop_asked,
+    "paused": _paused,
+    "unpaused": _unpaused,
     "recovered": _recovered,
     "target_rewound": _target_rewound,
 }

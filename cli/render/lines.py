@@ -133,6 +133,8 @@ def run(report: RunReport, style: Style) -> str:
     if report.outcome is Outcome.NOTHING_DUE:
         due = "" if report.next_due is None else f", next {words.minute(report.next_due)}"
         return f"{report.job} {word}{due}"
+    if report.pause is not None:
+        return f"{report.job} {word} {words.paused(report.pause, report.at)}"
     from .faults import because, one_line
 
     until = ""

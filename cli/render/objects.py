@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ..exit_codes import exit_code_of_error
+from ..exit_codes import ExitCode, exit_code_of_error
 from .errors import error_fields
 from .words import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...core.events import ActReport, DryRun, IntervalReport, RunReport
+    from ...core.events import ActReport, DryRun, IntervalReport, PauseReport, RunReport
     from ...core.model import Lease
+    from ...core.planning import Pause
     from ...core.records import GuardReport
 
 SCHEMA = 1
@@ -43,6 +44,8 @@ def run(report: RunReport, code: int) -> dict[str, Any]:
         value["next_due"] = rfc3339(report.next_due)
     if report.retry_at is not None:
         value["retry_at"] = rfc3339(report.retry_at)
+    if report.pause is not None:
+        value["pause"] = pause(report.pause)
     if report.error is not None:
         value["error"] = error_fields(report.error, exit_code_of_error(report.error))
     if report.dry_run is not None:
@@ -110,6 +113,35 @@ def act(report: ActReport, code: int) -> dict[str, Any]:
         "ranges": {"done": report.ranges_done, "total": report.ranges_total},
         "phase": report.phase,
         "lease": None if report.lease is None else lease(report.lease, report.interval),
+    }
+
+
+def pausing(report: PauseReport, code: int) -> dict[str, Any]:
+    """What `pause` or `unpause` achieved."""
+    return {
+        "job": report.job,
+        "exit": code,
+        "pause": pause(report.pause),
+        "was_paused": report.was_paused,
+        "next_due": rfc3339(report.next_due),
+        "due": report.due,
+        "skipped": {"count": report.skipped_count, "intervals": list(report.skipped)},
+        "left_to_policy": report.left_to_policy,
+        "stopped": None
+        if report.stopped is None
+        else act(report.stopped, ExitCode.OK if report.stopped.done else ExitCode.BUSY),
+    }
+
+
+def pause(one: Pause | None) -> dict[str, Any] | None:
+    """Who holds triggers back, since when, until when and why."""
+    if one is None:
+        return None
+    return {
+        "since": rfc3339(one.at),
+        "until": rfc3339(one.until),
+        "actor": one.actor,
+        "reason": one.reason,
     }
 
 

@@ -194,6 +194,11 @@ def run(report: RunReport, style: Style) -> Told:
         return _busy(report, style)
     if report.outcome is Outcome.NOTHING_DUE:
         return _nothing_due(report, style)
+    if report.pause is not None:
+        told = Told(report.job, "paused", f" {words.paused(report.pause, report.at)}")
+        on = f'{style.program} unpause {report.job} -m "why"'
+        told.command("To let triggers go on", on, style.width)
+        return told
     told = Told(report.job, report.outcome.value.replace("_", " "), because(report.error))
     told.details += _hint(report.error, style)
     if report.lease is not None:

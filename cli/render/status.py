@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ...core.model import State
 from ...core.toml_values import show_duration
 from . import words
+from .events import event_at, event_text
 from .reasons import reason_text
 from .tables import Column, Row, aligned, tabbed
 from .told import wrapped
@@ -26,6 +27,8 @@ SIGNS_SHOWN = 14
 MOST_COUNTED = 100
 """What `core.operations.views` counts beyond what is shown."""
 _LATE_SECONDS = 3600
+ACTS = 3
+"""So many acts by hand about the whole job are named."""
 
 # --- all jobs
 
@@ -139,6 +142,10 @@ def job_facts(report: StatusReport, style: Style) -> str:
         rows.append(("usually", f"{usual} (last {job.timed})"))
     if job.lease is not None:
         rows += [("lease", _lease(job, report.now)), *_under_way(job)]
+    acts = [
+        f"{words.moment(event_at(act), report.now)} {event_text(act)}" for act in job.acts[-ACTS:]
+    ]
+    rows += [("by hand" if number == 0 else "", text) for number, text in enumerate(acts)]
     lines = [f"{job.job.name}   {style.state(job.state)}"]
     wide = max(len(label) for label, _ in rows)
     for label, text in rows:
@@ -277,6 +284,8 @@ def _reason(view: IntervalView, reason: str) -> str:
     if view.signed is None:
         return reason_text(reason)
     actor, why = (words.shown(text) for text in view.signed)
+    if reason == "paused":
+        return f'paused by {actor}: "{why}"'
     signed = f'operator {actor}: "{why}"'
     return signed if reason == "operator" else f"{reason_text(reason)}; {signed}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .events import event_at
-from .objects import lease
+from .objects import lease, pause
 from .trail import quarantined
 from .words import rfc3339, seconds_between
 
@@ -29,6 +29,7 @@ def status(report: StatusReport, *, with_intervals: bool) -> dict[str, Any]:
         value.update(_details(report.interval))
     elif with_intervals:
         value["intervals"] = [_interval(view) for job in report.jobs for view in job.recent]
+        value["acts"] = [_event(event) for job in report.jobs for event in job.acts]
     return value
 
 
@@ -41,6 +42,7 @@ def _job(job: JobStatus, now: datetime) -> dict[str, Any]:
         "next_due": rfc3339(job.next_due),
         "lease": None if job.lease is None else lease(job.lease, _interval_id(job)),
         "backlog": job.backlog,
+        "pause": pause(job.pause),
         "oldest_unfinished": None
         if oldest is None
         else {

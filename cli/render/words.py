@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ...core.events import IntervalReport, PlannedAnew, Started, Stopping, Waits
     from ...core.model import Lease
+    from ...core.planning import Pause
 
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
@@ -58,7 +59,7 @@ _UNFINISHED = ("\N{HORIZONTAL ELLIPSIS}", "~")
 
 
 _COMMAND = re.compile(
-    r"\breconcile (?=(?:run|resume|status|rerun|skip|stop|changes|config|init)\b)"
+    r"\breconcile (?=(?:run|resume|status|rerun|skip|stop|pause|unpause|changes|config|init)\b)"
 )
 """Where a text of the core names a command to type."""
 
@@ -231,6 +232,15 @@ def stopped_at(report: IntervalReport) -> str:
         changed=any(report.changes.values()),
     )
     return f"{at}; checkpoint saved" if report.ranges_done or report.phase != "planning" else at
+
+
+def paused(pause: Pause, now: datetime) -> str:
+    """`until 05:00:00Z (1h 46m) by alice: "failover, OPS-80"`."""
+    until = "until unpaused"
+    if pause.until is not None:
+        left = span(seconds_between(now, pause.until))
+        until = f"until {moment(pause.until, now)} ({left})"
+    return f'{until} by {shown(pause.actor)}: "{shown(pause.reason)}"'
 
 
 def short_changes(changes: Mapping[str, int]) -> str:

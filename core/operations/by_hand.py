@@ -19,8 +19,8 @@ from .look import (
     note_act,
     open_records,
     read_interval,
-    report_of,
 )
+from .reports import report_of
 from .visit import Visit
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from ..errors import OldOverNew
 from ..model import ABSENT, Append, Kind, Outcome, Put, State, Trigger
 from ..records import IntervalRecord, given_up, to_text
-from .look import interval_at, report_of
+from .look import interval_at
+from .reports import report_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ def writes_of(job: Job, seen: Look) -> Iterator[Write]:
     """The records of all that is skipped or overtaken, each with its event."""
     for skip in seen.decision.skips:
         record = replace(_base(skip), state=State.SKIPPED, reason=skip.reason)
-        yield from _writes(job, skip, record, {"type": "skipped", "reason": skip.reason})
+        yield from _writes(job, skip, record, _event(skip))
     error = _error(job, seen) if seen.decision.overtaken else None
     for skip in seen.decision.overtaken:
         before = _base(skip)
@@ -43,6 +44,14 @@ def writes_of(job: Job, seen: Look) -> Iterator[Write]:
         record = given_up(replace(before, waiting=None, approval=None, failure=failure), OVERTAKEN)
         event: JsonObject = {"type": "failed", "reason": OVERTAKEN, "text": str(error)}
         yield from _writes(job, skip, record, event)
+
+
+def _event(skip: Skip) -> JsonObject:
+    """What the trail says of a skip; of one that fell into a pause, by whom and why."""
+    if skip.reason != "paused" or skip.pause is None:
+        return {"type": "skipped", "reason": skip.reason}
+    pause = skip.pause
+    return {"type": "skipped", "why": "paused", "actor": pause.actor, "reason": pause.reason}
 
 
 def overtaken_report(job: Job, seen: Look) -> IntervalReport:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import planning
-from ..errors import FailedBefore, ReconcileError, UsageError, WriteConflict
-from ..events import IntervalReport, RunReport
-from ..model import ABSENT, Interval, Kind, LeaseKey, Outcome, State, Trigger, instant_key
-from ..records import OPEN, GuardReport, IntervalRecord, JobRecord, from_text
+from ..errors import ReconcileError, UsageError, WriteConflict
+from ..model import ABSENT, Interval, Kind, LeaseKey, State, instant_key
+from ..records import OPEN, IntervalRecord, JobRecord
 from ..schedule import instant_id, read_id
 from ..trail import changed_by
-from .history import LOOKED_AT, completed, newest, times
+from .history import LOOKED_AT, newest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from ..config import Job
     from ..model import Lease, Record, Write
-    from ..planning import Decision, Due, Waiting
+    from ..planning import Decision, Due, Pause, Waiting
     from ..ports import Store
     from ..schedule import Schedule
     from .application import Application
@@ -87,38 +86,20 @@ def look(
     record = planning.seen(job, before, now)
     schedule = planning.schedule_of(record)
     floor = planning.floor(record, now)
-    read = 0
-
-    void: list[Void] = []
-
-    def records() -> Iterator[tuple[IntervalRecord, int]]:
-        nonlocal read
-        for found in _records(store, job.name, floor):
-            read += 1
-            record = IntervalRecord.from_json(found.value)
-            said = _said_ahead(record, found.at, now)
-            if said is not None:
-                record = IntervalRecord(
-                    id=record.id,
-                    scheduled_at=record.scheduled_at,
-                    runs=record.runs,
-                    rerun=record.rerun,
-                    reruns=record.reruns,
-                )
-                void.append(Void(record, found.version, said, found.at))
-            yield record, found.version
-
+    pauses = planning.pauses_of(record)
+    found = _Found(store, job, floor, now, planning.in_force(pauses, now))
     newer = _completed(store, job, now, target)
     runs = store.scan(Kind.RUN, job.name, tag=OPEN) if newer is not None else ()
     decision = planning.decide(
         job,
         schedule,
         floor,
-        records(),
+        found,
         now,
         tried=tried,
         completed=newer,
         open_runs={run.key.rpartition("/")[0] for run in runs},
+        pauses=pauses,
     )
     return Look(
         now=now,
@@ -127,10 +108,40 @@ def look(
         changed=record != before,
         schedule=schedule,
         decision=decision,
-        unsettled=read,
-        void=void,
+        unsettled=found.read,
+        void=found.void,
         completed=newer,
     )
+
+
+class _Found:
+    """The records that a decision needs, with their versions, as they stand by the clock of now.
+    What stands for nothing is collected in `void`; `read` counts all."""
+
+    def __init__(
+        self, store: Store, job: Job, floor: datetime, now: datetime, pause: Pause | None
+    ) -> None:
+        self._records = _records(store, job.name, floor)
+        self._now = now
+        self._pause = pause
+        self.read = 0
+        self.void: list[Void] = []
+
+    def __iter__(self) -> Iterator[tuple[IntervalRecord, int]]:
+        for found in self._records:
+            self.read += 1
+            record = IntervalRecord.from_json(found.value)
+            said = _said_ahead(record, found.at, self._now, self._pause)
+            if said is not None:
+                record = IntervalRecord(
+                    id=record.id,
+                    scheduled_at=record.scheduled_at,
+                    runs=record.runs,
+                    rerun=record.rerun,
+                    reruns=record.reruns,
+                )
+                self.void.append(Void(record, found.version, said, found.at))
+            yield record, found.version
 
 
 def _completed(store: Store, job: Job, now: datetime, target: datetime | None) -> datetime | None:
@@ -145,9 +156,15 @@ def _completed(store: Store, job: Job, now: datetime, target: datetime | None) -
     return None
 
 
-def _said_ahead(record: IntervalRecord, written_at: datetime, now: datetime) -> str | None:
-    """What a record says that was written by a clock ahead of now; None for one that stands."""
-    if written_at > now and record.reason in BY_CLOCK and record.scheduled_at <= now:
+def _said_ahead(
+    record: IntervalRecord, written_at: datetime, now: datetime, pause: Pause | None
+) -> str | None:
+    """What a record says that was written by a clock ahead of now; None for one that stands.
+    `pause` is in force: whoever went by its end was ahead of it."""
+    by_clock = record.reason in BY_CLOCK or (
+        record.reason == "paused" and pause is not None and record.scheduled_at > pause.at
+    )
+    if written_at > now and by_clock and record.scheduled_at <= now:
         return record.reason
     begun = record.state is not State.PENDING
     if begun and record.scheduled_at > now and written_at > now + CORRECTION:
@@ -274,94 +291,6 @@ def due_again(app: Application, job: Job, waiting: Waiting) -> bool:
         return False  # what cannot be read now is no reason to try again
     finally:
         work.close()
-
-
-def waiting_report(job: Job, waiting: Waiting, now: datetime) -> IntervalReport:
-    """How an interval stands that no trigger may touch yet."""
-    report = replace(report_of(job, waiting.record, now), error=None)
-    if waiting.why == "approval" and waiting.record.waiting is not None:
-        guard = GuardReport.from_json(waiting.record.waiting)
-        return replace(report, outcome=Outcome.NEEDS_APPROVAL, guard=guard, known_before=True)
-    failure = waiting.record.failure or {}
-    incomplete = failure.get("outcome") == Outcome.INCOMPLETE
-    return replace(
-        report,
-        outcome=Outcome.INCOMPLETE if incomplete else Outcome.FAILED,
-        failed_at=failed_at(waiting.record),
-        error=FailedBefore(str(failure.get("text", ""))),
-        retry_at=waiting.until,
-        attempt=waiting.record.attempts,
-        known_before=True,
-    )
-
-
-def report_of(job: Job, record: IntervalRecord, now: datetime) -> IntervalReport:
-    """How an interval stands by its record alone."""
-    outcomes = {
-        State.COMPLETED: Outcome.COMPLETED,
-        State.SKIPPED: Outcome.INCOMPLETE,
-        State.FAILED: Outcome.INCOMPLETE,
-    }
-    return IntervalReport(
-        job=job.name,
-        interval=record.id,
-        scheduled_at=record.scheduled_at,
-        outcome=outcomes.get(record.state, Outcome.FAILED),
-        trigger=record.trigger or Trigger.SCHEDULE,
-        generation=0,
-        at=now,
-        runs=record.runs,
-        rerun=record.rerun,
-        ranges_done=record.ranges_done,
-        ranges_total=record.ranges_total,
-        accounts=record.accounts,
-        changes={"grant": record.grant, "revoke": record.revoke, "update": record.update},
-        count=record.checksum.count if record.checksum else None,
-        checksum=str(record.checksum) if record.checksum else None,
-        max_attempts=job.max_attempts,
-        phase=record.phase,
-        reason=record.reason,
-        error=FailedBefore(str(record.failure.get("text", ""))) if record.failure else None,
-        failed_at=failed_at(record),
-        span=record.span,
-        known_before=True,
-    )
-
-
-def busy_report(
-    store: Store, job: Job, lease: Lease, waits: Interval | None, now: datetime
-) -> RunReport:
-    """Who works, how far that is, how long it usually takes, and which interval waits for it.
-    While a plan is made, the newest completed interval says how many ranges there may be."""
-    found = store.get(Kind.INTERVAL, job.name, lease.interval)
-    record = IntervalRecord.from_json(found.value) if found is not None else None
-    last = completed(store, job.name, now)
-    took = times(last)
-    report = RunReport(
-        job=job.name,
-        outcome=Outcome.BUSY,
-        at=now,
-        lease=lease,
-        waiting=waits.id if waits is not None else None,
-        waiting_seconds=(now - waits.scheduled_at).total_seconds() if waits else 0.0,
-        usual_seconds=took.usual,
-        slowest_seconds=took.slowest,
-    )
-    if record is None:
-        return report
-    total = record.ranges_total or (last[0].ranges_total if last else None)
-    return replace(
-        report,
-        lease_interval=record.id,
-        lease_ranges=(record.ranges_done, total),
-        lease_phase=record.phase,
-    )
-
-
-def failed_at(record: IntervalRecord) -> datetime | None:
-    """When the last run failed."""
-    at = (record.failure or {}).get("at")
-    return from_text(at) if isinstance(at, str) else None
 
 
 def new_record(due: Due) -> IntervalRecord:

@@ -7,6 +7,7 @@ sees the same. Reads are bounded by what is shown, not by how long the history i
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import planning
@@ -16,10 +17,11 @@ from ..errors import UsageError
 from ..model import Kind, instant_key
 from ..records import RangeRecord, RunRecord, event_value
 from ..status import EventView, IntervalStatus, IntervalView, JobStatus, StatusReport
+from ..trail import OF_JOB
 from .history import History, times
 from .look import Look, find_instant, look, read_interval
 from .problems import failed_for_good, overtaken, paused, problems
-from .views import SHOWN, Choice, Viewer, newest_grant, pause_of
+from .views import SHOWN, Choice, Viewer, newest_grant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from ..ports import Store
     from .application import Application
 
+ACTS = 20
+"""So many acts by hand about a whole job are shown."""
 PAGE = 1000
 
 
@@ -55,6 +59,8 @@ def status(
         facts = store.facts()
         names = [job] if job is not None else sorted(app.config.jobs)
         jobs = [_job(app, store, app.job(n), facts.now, choice) for n in names]
+        if job is not None:
+            jobs = [replace(one, acts=_acts(store, one.job)) for one in jobs]
         detail = None
         if job is not None and interval is not None:
             detail = _interval(app, store, app.job(job), facts.now, interval)
@@ -104,7 +110,13 @@ def _job(app: Application, store: Store, job: Job, now: datetime, choice: Choice
         source=job.work.source.path,
         target=_target(job),
         deadline=planning.deadline(job, seen.schedule),
+        pause=seen.decision.pause,
     )
+
+
+def _acts(store: Store, job: Job) -> list[EventView]:
+    found = store.scan(Kind.EVENT, job.name, prefix=f"{OF_JOB}/", limit=ACTS, newest_first=True)
+    return [EventView(event.at, event_value(event.value)) for event in reversed(found)]
 
 
 def _target(job: Job) -> str:
@@ -131,7 +143,7 @@ def _state(
         ("failed", failed),
         ("stalled", "stalled" in shown),
         ("running", lease is not None),
-        ("paused", pause_of(seen) is not None),
+        ("paused", seen.decision.pause is not None),
         ("waiting", bool(waiting) or seen.decision.backlog > 0),
         ("new", final is None),
         ("on demand", job.schedule is None),
@@ -169,7 +181,7 @@ def _interval(app: Application, store: Store, job: Job, now: datetime, text: str
     observed = sum((r.proved for r in ranges), Checksum())
     return IntervalStatus(
         job=job,
-        view=viewer.view(record),
+        view=viewer.signed(viewer.view(record)),
         runs=runs,
         ranges=ranges,
         events=events,

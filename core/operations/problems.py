@@ -6,10 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..model import Outcome, State
-from ..records import GuardReport, from_text
+from ..records import GuardReport
 from ..status import Problem
 from .look import interval_at
-from .views import pause_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,14 +137,15 @@ def overtaken(history: History, job: Job, seen: Look) -> Iterator[Problem]:
 
 def paused(job: Job, seen: Look) -> Iterator[Problem]:
     """Who paused the job, until when, and why: nothing is wrong, but nothing happens either."""
-    pause = pause_of(seen)
+    pause = seen.decision.pause
     if pause is None:
         return
     until = "until unpaused"
-    if "until" in pause:
-        until = f"until {from_text(pause['until']):%Y-%m-%d %H:%MZ}"
-    by = f" by {pause['actor']}" if "actor" in pause else ""
-    at = f" on {from_text(pause['at']):%Y-%m-%d %H:%MZ}" if "at" in pause else ""
-    why = f': "{pause["reason"]}"' if "reason" in pause else ""
-    command = f'reconcile unpause {job.name} -m "why"'
-    yield Problem("-", f"{job.name}: paused{by}{at} {until}{why}", (command,))
+    if pause.until is not None:
+        until = f"until {pause.until:%Y-%m-%d %H:%MZ}"
+    text = f"{job.name}: paused by {pause.actor} on {pause.at:%Y-%m-%d %H:%MZ} {until}"
+    text += f': "{pause.reason}"'
+    if seen.decision.paused:
+        number = seen.decision.paused
+        text += f"; {number:,} {'interval has' if number == 1 else 'intervals have'} come due"
+    yield Problem("-", text, (f'reconcile unpause {job.name} -m "why"',))

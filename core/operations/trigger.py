@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from ..errors import StoreBusy, UsageError
 from ..events import RunReport, Waits
 from ..model import Outcome, Trigger
-from .look import find_instant, find_record, live_lease, look, report_of
+from .look import find_instant, find_record, live_lease, look
+from .reports import report_of
 from .visit import Visit
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import planning
 from ..model import LeaseKey, State, instant_key
-from ..records import IntervalRecord, from_text
+from ..records import IntervalRecord
 from ..status import IntervalView
 from ..trail import given_up_by
 from .look import interval_at, live_lease, open_records
@@ -37,8 +37,8 @@ SHOWN = (
     "overdue",
 )
 """What an interval can be shown as, and asked for by."""
-BY_HAND = ("operator", "cancelled")
-"""Why an interval is given up by `skip`: before, or after something was applied."""
+BY_HAND = ("operator", "cancelled", "paused")
+"""Why an interval is given up by `skip`, before or after something was applied, or by `pause`."""
 OLDER = 100
 """So many intervals beyond those shown are counted."""
 
@@ -61,17 +61,6 @@ def newest_grant(app: Application, store: Store, job: Job) -> Lease | None:
     return replace(lease, live=live_lease(app, store, job) is not None)
 
 
-def pause_of(seen: Look) -> dict[str, str] | None:
-    """The pause in force: {until, actor, reason, at}, of which `until` may be missing."""
-    pause = seen.job.pause
-    if pause is None:
-        return None
-    until = pause.get("until")
-    if isinstance(until, str) and from_text(until) <= seen.now:
-        return None
-    return {name: str(value) for name, value in pause.items() if value is not None}
-
-
 class Viewer:
     """Looks at the intervals of one job, as it stands."""
 
@@ -80,7 +69,7 @@ class Viewer:
         self._job = job
         self._seen = seen
         self._lease = lease
-        self._paused = pause_of(seen) is not None
+        self._paused = seen.decision.pause is not None
 
     def chosen(self, history: History, choice: Choice) -> tuple[list[IntervalView], int]:
         """The newest intervals first, those due without a record too; how many more there are,
@@ -90,7 +79,7 @@ class Viewer:
         more = 0
         for view in views:
             if choice.limit is None or len(shown) < choice.limit:
-                shown.append(self._signed(view))
+                shown.append(self.signed(view))
                 continue
             more += choice.older
             if more in (0, OLDER):
@@ -116,7 +105,7 @@ class Viewer:
             if instant is not None and (edge is None or instant > edge):
                 yield self.pending(instant)
 
-    def _signed(self, view: IntervalView) -> IntervalView:
+    def signed(self, view: IntervalView) -> IntervalView:
         """With the name and the reason of whoever gave the interval up."""
         if view.record.reason not in BY_HAND:
             return view

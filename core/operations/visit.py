@@ -22,30 +22,23 @@ from ..errors import (
     StoreBusy,
     StoreUnreachable,
     TargetLocked,
+    WriteConflict,
 )
 from ..events import DryRun, IntervalReport, RunReport
 from ..fencing import end_blocker
 from ..leasing import LeaseKeeper, Terms
 from ..model import ABSENT, Kind, LeaseKey, Outcome, Put, Trigger, instant_key
 from .history import completed
-from .look import (
-    Look,
-    busy_report,
-    due_again,
-    find_record,
-    interval_at,
-    look,
-    new_record,
-    read_interval,
-    waiting_report,
-)
+from .look import Look, look, new_record, read_interval
 from .recovery import disagreement, taken_back
+from .reports import as_run, busy_report, paused_report, trigger_report, waiting_report
+from .taking import due_now, named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..config import Job
-    from ..model import Actor, FenceRow, Lease, StoreFacts, Write
+    from ..model import Actor, FenceRow, StoreFacts, Write
     from ..planning import Due
     from ..ports import Store, Work
     from .application import Application
@@ -57,6 +50,8 @@ PREVIEW = 4
 
 NEVER = datetime.fromtimestamp(0, UTC)
 
+CONFLICTS = 10
+"""So often in a row may acts by hand come between a decision and its record."""
 UNSETTLED = 100
 """So many records are read at each knock before it is written down that they are settled."""
 
@@ -66,7 +61,8 @@ GOING_ON = (Outcome.COMPLETED, Outcome.NEEDS_APPROVAL, Outcome.FAILED, Outcome.I
 
 @dataclass(slots=True)
 class Visit:
-    """One trigger's stay at one job. With `only`, just those instants are worked."""
+    """One trigger's stay at one job. With `only`, just those instants are worked; one that
+    `settles` works none, and only writes down what is decided."""
 
     app: Application
     job: Job
@@ -77,8 +73,10 @@ class Visit:
     dry_run: bool = False
     max_runtime: timedelta | None = None
     only: Sequence[datetime] | None = None
+    settles: bool = False
     _preview: DryRun | None = None
     _looked: bool = False
+    _conflicts: int = 0
     _target_at: datetime = NEVER
     """The newest interval that the target has completed, as far as this visit knows."""
 
@@ -92,7 +90,9 @@ class Visit:
         due = self._due(seen, set())
         self.app.runtime.reached("due_computed")
         decided = seen.decision.skips or seen.decision.overtaken
-        to_write = decided or seen.changed or self._is_stale(seen)
+        # A target may be away, or be restored, while its job is paused: nobody looks at it.
+        left_alone = self.settles or (self.only is None and seen.decision.pause is not None)
+        to_write = decided or seen.changed or (not left_alone and self._is_stale(seen))
         if not (due or (to_write and not self.dry_run)):
             return self._report(seen, [])
         keeper = LeaseKeeper(
@@ -108,9 +108,12 @@ class Visit:
             except LeaseBusy as busy:
                 if not due:
                     return self._report(seen, [])
-                return self._busy(busy.lease, due)
+                # What this trigger wanted, of which it is not the interval at work.
+                key = busy.lease.interval
+                waits = next((d.interval for d in due if d.interval.key != key), None)
+                return busy_report(self.store, self.job, busy.lease, waits, self.facts.now)
             self.app.runtime.reached("lease_acquired")
-            if not self.dry_run:
+            if not (self.dry_run or left_alone):
                 self._recover(keeper, seen, bool(due))
             return self._work_through(keeper, until)
         finally:
@@ -123,53 +126,13 @@ class Visit:
         return Terms(ttl, lease.progress_deadline, lease.detect_dead)
 
     def _due(self, seen: Look, tried: set[str]) -> list[Due]:
-        """What this trigger may take, in order of work."""
-        if self.only is None:
-            again = [
-                planning.Due(w.interval, w.record, w.version)
-                for w in seen.decision.waiting
-                if w.interval.key not in tried
-                and (self.dry_run or due_again(self.app, self.job, w))
-            ]
-            due = [*again, *seen.decision.due]
-            if due or tried:
-                return due
-            if self.job.schedule is None:
-                return [] if seen.decision.waiting else [self._on_demand(seen)]
-            return self._preview_of_newest(seen) if self.dry_run else []
-        due = []
-        for instant in self.only:
-            if instant_key(instant) in tried:
-                continue
-            record, version = find_record(self.store, self.job.name, instant)
-            if record is not None:
-                record = seen.standing(record)
-                if record.state.is_final and not self.dry_run:
-                    continue
-                if record.scheduled_at != instant:  # a span that is void, or only looked at
-                    record, version = None, ABSENT
-            if record is not None:
-                interval = record.interval(self.job.name)
-            else:
-                interval = interval_at(seen, self.job.name, instant)
-            due.append(planning.Due(interval, record, version))
-        return due
-
-    def _on_demand(self, seen: Look) -> Due:
-        """A job without a schedule is asked for by name, and works an interval of now: of the
-        first second that has none yet."""
-        instant = seen.now.replace(microsecond=0)
-        while read_interval(self.store, self.job.name, instant)[0] is not None:
-            instant += timedelta(seconds=1)
-        return planning.Due(interval_at(seen, self.job.name, instant))
-
-    def _preview_of_newest(self, seen: Look) -> list[Due]:
-        """A dry run with nothing due still shows what the newest interval would change."""
-        instant = seen.schedule.latest_until(seen.now) if seen.schedule else None
-        if instant is None or seen.schedule is None:
+        """What this visit may take, in order of work."""
+        if self.settles:
             return []
-        record, version = read_interval(self.store, self.job.name, instant)
-        return [planning.Due(interval_at(seen, self.job.name, instant), record, version)]
+        job, store = self.job, self.store
+        if self.only is None:
+            return due_now(self.app, store, job, seen, tried, dry_run=self.dry_run)
+        return list(named(store, job, seen, self.only, tried, dry_run=self.dry_run))
 
     # --- under the lease
 
@@ -231,8 +194,8 @@ class Visit:
             seen = look(self.store, self.job, self.store.facts().now, tried, target)
             due = self._due(seen, tried)
             self.app.runtime.reached("decided")
-            if not self.dry_run:
-                self._write_decisions(keeper, seen)
+            if not self.dry_run and not self._write_decisions(keeper, seen):
+                continue
             may_go_on = self._may_go_on(reports, until)
             if due and may_go_on:
                 reports.append(self._work(keeper, due[0], until))
@@ -297,7 +260,7 @@ class Visit:
             if stands is not None and not stands.state.is_final:
                 report = replace(report, retry_at=planning.retry_at(self.job, stands))
         if self._preview is not None:
-            report = _as_run(report, self._preview)
+            report = as_run(report, self._preview)
         self.app.runtime.report(report)
         return report
 
@@ -305,8 +268,9 @@ class Visit:
         last = completed(self.store, self.job.name, self.facts.now, limit=1)
         return last[0].ranges_total if last else None
 
-    def _write_decisions(self, keeper: LeaseKeeper, seen: Look) -> None:
-        """Record what was decided besides the work: the job as first seen, and every skip.
+    def _write_decisions(self, keeper: LeaseKeeper, seen: Look) -> bool:
+        """Record what was decided besides the work: the job as first seen, and every skip. False
+        where somebody changed one of these by hand in this moment: decide again.
 
         What is asked for by hand is not subject to the policy, which is left to the next knock.
         """
@@ -325,60 +289,39 @@ class Visit:
             record_of_job = replace(seen.job, settled_at=settled)
             if self._looked:
                 record_of_job = replace(record_of_job, looked_at=seen.now)
-                self._looked = False
             expect = seen.version or ABSENT
             writes.append(Put(Kind.JOB, job, "", record_of_job.to_json(), expect))
-            keeper.commit(writes)
+            try:
+                keeper.commit(writes)
+            except WriteConflict:
+                self._conflicts += 1
+                if self._conflicts > CONFLICTS:
+                    raise
+                return False
+            self._looked = False
             if told is not None:
                 self.app.runtime.report(told)
-
-    # --- what to say
-
-    def _busy(self, lease: Lease, due: Sequence[Due]) -> RunReport:
-        """Who works, and what this trigger wanted of which it is not the interval at work."""
-        waits = next((d.interval for d in due if d.interval.key != lease.interval), None)
-        return busy_report(self.store, self.job, lease, waits, self.facts.now)
+        return True
 
     def _report(
         self, seen: Look, reports: Sequence[IntervalReport], *, left: bool = False
     ) -> RunReport:
-        """All that was worked, all that waits, and what decides the outcome: the oldest
-        interval that did not complete. `left`: something due was not begun."""
+        """All that was worked and all that waits. `left`: something due was not begun."""
+        if seen.decision.pause is not None and self.only is None and not (reports or self.dry_run):
+            return paused_report(self.job, seen)
         tried = {instant_key(r.scheduled_at) for r in reports}
         waiting = [
             waiting_report(self.job, w, seen.now)
             for w in seen.decision.waiting
             if self.only is None and w.interval.key not in tried
         ]
-        every = [*reports, *waiting]
-        short = [r for r in every if r.outcome is not Outcome.COMPLETED]
-        if left and not reports and self.app.runtime.stop.reason is not None:
-            outcome = Outcome.INTERRUPTED
-        elif short:
-            outcome = min(short, key=lambda r: r.scheduled_at).outcome
-        else:
-            outcome = Outcome.COMPLETED if every else Outcome.NOTHING_DUE
-        last = next(iter(completed(self.store, self.job.name, self.facts.now, limit=1)), None)
-        following = seen.decision.next_due
-        return RunReport(
-            job=self.job.name,
-            outcome=outcome,
-            at=seen.now,
-            intervals=every,
-            next_due=following.scheduled_at if following else None,
-            next_interval=following.id if following else None,
-            last_interval=last.id if last else None,
-            last_completed_at=last.completed_at if last else None,
-            new=last is None and not every,
+        interrupted = left and not reports and self.app.runtime.stop.reason is not None
+        return trigger_report(
+            self.store,
+            self.job,
+            seen,
+            reports,
+            waiting,
+            interrupted=interrupted,
             dry_run=self._preview,
-            guard=next((r.guard for r in every if r.guard is not None), None),
         )
-
-
-def _as_run(report: IntervalReport, found: DryRun) -> IntervalReport:
-    """A dry run ends as the run would that leaves accounts as they are; a guard goes first."""
-    if not found.quarantined:
-        return report
-    completed_dry = report.outcome is Outcome.COMPLETED
-    outcome = Outcome.INCOMPLETE if completed_dry else report.outcome
-    return replace(report, outcome=outcome, quarantined=found.quarantined)

@@ -32,11 +32,15 @@ works one interval and decides again: 250,000 missed intervals take milliseconds
 To read only the newest records, the caller keeps `Decision.settled` (`JobRecord.settled_at`)
 once the skips are written, and gives it as the next horizon (`floor`).
 
+What fell into a pause goes by a rule of its own (see `pauses`); while it lasts, nothing is
+decided about it.
+
 The store's clock may have jumped ahead and come back. Records, failures and horizons later
 than its now are void: they neither cover nor delay anything.
 """
 
 from .decisions import Decision, Due, Skip, Waiting
+from .pauses import Pause, in_force, paused, pauses_of, unpaused
 from .policy import deadline, deadline_of, retry_at, window
 from .versions import first_horizon, floor, schedule_of, seen
 from .walk import LONG_SKIP, decide
@@ -45,6 +49,7 @@ __all__ = [
     "LONG_SKIP",
     "Decision",
     "Due",
+    "Pause",
     "Skip",
     "Waiting",
     "deadline",
@@ -52,8 +57,12 @@ __all__ = [
     "decide",
     "first_horizon",
     "floor",
+    "in_force",
+    "paused",
+    "pauses_of",
     "retry_at",
     "schedule_of",
     "seen",
+    "unpaused",
     "window",
 ]

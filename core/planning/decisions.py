@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from ..model import Interval
     from ..records import IntervalRecord
+    from .pauses import Pause
 
 
 class Due(NamedTuple):
@@ -23,7 +24,8 @@ class Due(NamedTuple):
 class Skip(NamedTuple):
     """An interval to record as skipped, or `span` of them up to `until` (inclusive).
 
-    `version` is the one to expect of the record, 0 where there is none yet.
+    `version` is the one to expect of the record, 0 where there is none yet. `pause` is the
+    one that it fell into.
     """
 
     interval: Interval
@@ -32,6 +34,7 @@ class Skip(NamedTuple):
     version: int = 0
     span: int = 1
     until: Interval | None = None
+    pause: Pause | None = None
 
 
 class Waiting(NamedTuple):
@@ -53,6 +56,9 @@ class Decision(NamedTuple):
     that are new; `backlog` counts all that are due or unfinished, tried ones too. Those in
     `overtaken` are to be recorded as failed, with that reason.
 
+    `pause` is in force now: no trigger may take any of these. `paused` counts the scheduled
+    instants that fell into it, of which nothing is decided before it is over.
+
     `settled`: once the skips are written, every scheduled instant from the horizon up to it,
     exclusive, has a record.
     """
@@ -64,3 +70,5 @@ class Decision(NamedTuple):
     backlog: int
     settled: datetime
     overtaken: Sequence[Skip] = ()
+    pause: Pause | None = None
+    paused: int = 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..config import HOUR
 from ..records import JobRecord, from_text, to_text
-from ..schedule import Schedule, Version
+from ..schedule import TICK, Schedule, Version
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,16 +30,19 @@ def first_horizon(job: Job, schedule: Schedule | None, now: datetime) -> datetim
 def seen(job: Job, record: JobRecord | None, now: datetime) -> JobRecord:
     """The job's record with the configured schedule as its newest version.
 
-    The very same record where nothing has changed, so that nothing need be written.
+    The very same record where nothing has changed, so that nothing need be written. A new
+    version begins after the instant at which it is first seen: what the old one had at that
+    very instant is its own, or two intervals could bear one id.
     """
-    entry = [to_text(now), job.schedule, job.timezone]
     if record is None:
+        entry = [to_text(now), job.schedule, job.timezone]
         schedule = Schedule(job.schedule, job.timezone) if job.schedule else None
         return JobRecord(horizon_at=first_horizon(job, schedule, now), schedules=[entry])
+    entry = [to_text(now + TICK), job.schedule, job.timezone]
     known = [
         version
         for number, version in enumerate(record.schedules)
-        if number == 0 or from_text(version[0]) <= now
+        if number == 0 or from_text(version[0]) <= now + TICK
     ]
     if list(known[-1][1:]) != entry[1:]:
         known.append(entry)

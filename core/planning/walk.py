@@ -9,15 +9,17 @@ from ..model import State, Trigger
 from ..records import from_text
 from ..schedule import TICK
 from .decisions import Decision, Due, Skip, Waiting
+from .pauses import in_force
 from .policy import deadline, retry_at, window
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
     from ..config import Job
     from ..records import IntervalRecord
     from ..schedule import Schedule
+    from .pauses import Pause
 
 LONG_SKIP = 100
 """More contiguous skips than this become one span record."""
@@ -36,6 +38,7 @@ def decide(
     limit: int = LONG_SKIP,
     completed: datetime | None = None,
     open_runs: Collection[str] = (),
+    pauses: Sequence[Pause] = (),
 ) -> Decision:
     """Decide what this trigger has to do. All instants are the store's.
 
@@ -43,9 +46,10 @@ def decide(
     old, and all at or after `horizon`. `tried` are the keys of intervals this trigger has
     attempted already; they are neither due nor waiting. `schedule` None: on demand.
     `completed`: the newest completed instant where older ones may no longer be applied;
-    `open_runs` are the keys of intervals with a run that is not closed.
+    `open_runs` are the keys of intervals with a run that is not closed. `pauses` are the job's,
+    oldest first.
     """
-    walk = _Walk(job, schedule, now, tried, limit)
+    walk = _Walk(job, schedule, now, tried, limit, pauses)
     walk.completed, walk.open_runs = completed, open_runs
     settled_until = horizon - TICK
     for record, version in records:
@@ -72,6 +76,7 @@ class _Walk:
         now: datetime,
         tried: Collection[str],
         limit: int,
+        pauses: Sequence[Pause],
     ) -> None:
         self.job = job
         self.schedule = schedule
@@ -92,13 +97,57 @@ class _Walk:
         self.overtaken: list[Skip] = []
         self.completed: datetime | None = None
         self.open_runs: Collection[str] = ()
+        self.pauses = pauses
+        self.pause = in_force(pauses, now)
+        self.paused = 0
         self.backlog = 0
         # The oldest instant without a record, or whose record must be read the next time too.
         self.missing: datetime | None = None
 
     def gap(self, after: datetime, until: datetime) -> None:
         """Sort the scheduled instants of ``(after, until]``, none of which has a record."""
-        after = self._skip(after, min(until, self.oldest - TICK), "catch_up_window")
+        for pause in self.pauses:
+            end = self._end(pause)
+            if after < end and pause.at < until:
+                if after < pause.at:
+                    self._sort(after, pause.at)
+                self._fell_into(pause, max(after, pause.at), min(until, end))
+                after = min(until, end)
+        self._sort(after, until)
+
+    def _end(self, pause: Pause) -> datetime:
+        """Until when instants fall into a pause, as far as it is known now."""
+        over_at = pause.over_at if pause.is_over(self.now) else None
+        return self.now if over_at is None else min(over_at, self.now)
+
+    def _fell_into(self, pause: Pause, after: datetime, until: datetime) -> None:
+        """Sort the instants of a pause."""
+        if self.schedule is None or after >= until:
+            return
+        if not pause.is_over(self.now):
+            self.paused += self.schedule.count(after, until)
+            first = self.schedule.next_after(after)
+            if first is not None and first <= until:
+                self.missing = self.missing or first
+            return
+        newest = self.newest_of(pause)
+        if pause.catch_up or newest is None:
+            self._sort(after, until)
+            return
+        after = self._skip(after, min(until, newest - TICK), "paused", pause)
+        # As if it had been scheduled for the end of the pause.
+        still = self._end(pause) >= self.oldest
+        self._sort(after, until, min(self.oldest, newest) if still else None)
+
+    def newest_of(self, pause: Pause) -> datetime | None:
+        """The newest instant that fell into a pause."""
+        assert self.schedule is not None, "only scheduled instants fall into a pause"
+        return self.schedule.latest_until(self._end(pause), pause.at + TICK)
+
+    def _sort(self, after: datetime, until: datetime, oldest: datetime | None = None) -> None:
+        """Sort the instants of ``(after, until]`` by the policy. `oldest`: where its window
+        begins for them, if not where it does for all."""
+        after = self._skip(after, min(until, (oldest or self.oldest) - TICK), "catch_up_window")
         if self.policy == "latest" and self.newest is not None:
             after = self._skip(after, min(until, self.newest - TICK), "superseded")
         if self.completed is not None:
@@ -119,9 +168,14 @@ class _Walk:
     def record(self, record: IntervalRecord, version: int) -> None:
         """Sort an open record."""
         interval = record.interval(self.job.name)
-        reason = self._given_up(record)
+        pause = self._pause_of(record)
+        if pause is not None and not pause.is_over(self.now):
+            self.paused += 1
+            self.missing = self.missing or record.scheduled_at
+            return
+        reason = self._given_up(record, pause)
         if reason is not None:
-            self.skips.append(Skip(interval, reason, record, version))
+            self.skips.append(Skip(interval, reason, record, version, pause=pause))
             return
         if self._is_overtaken(record) and interval.key not in self.open_runs:
             self.overtaken.append(Skip(interval, "overtaken", record, version))
@@ -141,8 +195,11 @@ class _Walk:
     def decision(self, horizon: datetime) -> Decision:
         """What was found. Unfinished ones first, then new ones, then backfills."""
         next_due = None
-        if self.schedule is not None:
-            instant = self.schedule.next_after(max(self.now, horizon - TICK))
+        after: datetime | None = max(self.now, horizon - TICK)
+        if self.pause is not None:
+            after = self.pause.until
+        if self.schedule is not None and after is not None:
+            instant = self.schedule.next_after(after)
             if instant is not None:
                 next_due = self.schedule.interval(self.job.name, instant)
         self.backfills.sort(key=lambda due: due.record is not None and not _is_begun(due.record))
@@ -154,9 +211,13 @@ class _Walk:
             backlog=self.backlog,
             settled=self.missing or self.now,
             overtaken=self.overtaken,
+            pause=self.pause,
+            paused=self.paused,
         )
 
-    def _skip(self, after: datetime, until: datetime, reason: str) -> datetime:
+    def _skip(
+        self, after: datetime, until: datetime, reason: str, pause: Pause | None = None
+    ) -> datetime:
         """Skip ``(after, until]``; from where to go on."""
         if self.schedule is None or after >= until:
             return after
@@ -168,21 +229,33 @@ class _Walk:
             assert last is not None
             interval = self.schedule.interval(self.job.name, first)
             end = self.schedule.interval(self.job.name, last)
-            found.append(Skip(interval, reason, span=count, until=end))
+            found.append(Skip(interval, reason, span=count, until=end, pause=pause))
         elif count:
             for instant in self.schedule.between(after, until):
                 interval = self.schedule.interval(self.job.name, instant)
-                found.append(Skip(interval, reason))
+                found.append(Skip(interval, reason, pause=pause))
         return until
 
     def _is_overtaken(self, record: IntervalRecord) -> bool:
         return self.completed is not None and record.scheduled_at < self.completed
 
-    def _given_up(self, record: IntervalRecord) -> str | None:
-        """Why an open record is skipped, if it is."""
+    def _pause_of(self, record: IntervalRecord) -> Pause | None:
+        """The pause that an interval nobody has begun fell into."""
+        if _is_begun(record) or record.trigger in _BY_HAND or self.schedule is None:
+            return None
+        at = record.scheduled_at
+        return next((one for one in self.pauses if one.at < at <= self._end(one)), None)
+
+    def _given_up(self, record: IntervalRecord, pause: Pause | None) -> str | None:
+        """Why an open record is skipped, if it is. `pause`: the one it fell into."""
         if record.rerun or record.trigger in _BY_HAND:
             return None
-        if not _is_begun(record) and record.scheduled_at < self.oldest:
+        at = record.scheduled_at
+        if pause is not None and not pause.catch_up:
+            if at != self.newest_of(pause):
+                return "paused"
+            at = self._end(pause)
+        if not _is_begun(record) and at < self.oldest:
             return "catch_up_window"
         overtaken = (
             self.policy == "latest"

@@ -742,6 +742,7 @@ def test_all_jobs_as_an_object(cli: Cli) -> None:
             "progress_at": "2026-11-30T03:40:58Z",
         },
         "backlog": 1,
+        "pause": None,
         "oldest_unfinished": None,
         "last_completed": "2026-11-30",
         "last_completed_at": "2026-11-30T02:41:09Z",

@@ -244,6 +244,25 @@ def fails_for_good(stage: Stage) -> None:
     cut_export(stage)
 
 
+def tonight_paused(stage: Stage) -> None:
+    """Paused before the night of the 30th came due."""
+    job(stage)
+    change_config("start = 2026-11-27", "start = 2026-11-29")(stage)
+    stage.day(29, 2, 30)
+    ran(*RUN)(stage)
+    ran("pause", "entitlements", "--until", "2026-12-01T05:00Z", "-m", "disk swap, OPS-77")(stage)
+    stage.day(30)
+
+
+def paused_before(stage: Stage) -> None:
+    """Three nights fell into a pause."""
+    job(stage)
+    change_config("start = 2026-11-27", "start = 2026-11-27\ncatch_up.policy = 'all'")(stage)
+    ran(*RUN)(stage)
+    ran("pause", "entitlements", "-m", "disk swap, OPS-77")(stage)
+    stage.day(30, 9, 0)
+
+
 THIS = "{hash}"
 """Stands for the hash of the plan that waits."""
 WHY = ("-m", "cancelled plans, OPS-12")
@@ -348,6 +367,15 @@ SCENES = [
     ),
     Scene("skip-done", ("skip", *ONE, *WHY), (tonight_done,)),
     Scene("stop-nobody", ("stop", "entitlements", *WHY), (tonight_done,)),
+    Scene("pause", ("pause", "entitlements", "--until", "05:00Z", *WHY), (tonight_done,)),
+    Scene(
+        "pause-stop", ("pause", "entitlements", "--stop", *WHY), (tonight,), around=IN_THE_MIDDLE
+    ),
+    Scene("run-paused", RUN, (tonight, ran("pause", "entitlements", *WHY))),
+    Scene("status-paused", ("status",), (tonight_paused,)),
+    Scene("status-job-paused", ("status", "entitlements"), (paused_before,)),
+    Scene("unpause", ("unpause", "entitlements", *WHY), (paused_before,)),
+    Scene("unpause-nothing", ("unpause", "entitlements", *WHY), (tonight_done,)),
     Scene(
         "stop-asked", ("stop", "entitlements", "--no-wait", *WHY), (tonight,), around=IN_THE_MIDDLE
     ),

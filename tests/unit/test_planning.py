@@ -338,7 +338,10 @@ class TestClockAndHorizon:
         assert seen(job(), ahead, NOW).horizon_at == NOW
         edited = seen(job(schedule="0 9 * * *"), seen(job(), None, NOW), NOW + 300 * DAY)
         back = seen(job(schedule="0 9 * * *"), edited, NOW + DAY)
-        assert [version[0] for version in back.schedules] == [to_text(NOW), to_text(NOW + DAY)]
+        assert [version[0] for version in back.schedules] == [
+            to_text(NOW),
+            to_text(NOW + DAY + TICK),
+        ]
 
     def test_a_start_to_come_is_not_void(self) -> None:
         one = job(start=utc("2027-01-01"))

@@ -1,0 +1,170 @@
+"""What is told of a trigger and its intervals, as values: from what was done, or from records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..errors import FailedBefore
+from ..events import IntervalReport, RunReport
+from ..model import Kind, Outcome, State, Trigger
+from ..records import GuardReport, IntervalRecord, from_text
+from .history import completed, times
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from ..config import Job
+    from ..events import DryRun
+    from ..model import Interval, Lease
+    from ..planning import Waiting
+    from ..ports import Store
+    from .look import Look
+
+
+def trigger_report(
+    store: Store,
+    job: Job,
+    seen: Look,
+    worked: Sequence[IntervalReport],
+    waiting: Sequence[IntervalReport],
+    *,
+    interrupted: bool = False,
+    dry_run: DryRun | None = None,
+) -> RunReport:
+    """All that was worked, all that waits, and what decides the outcome: the oldest interval
+    that did not complete. `interrupted`: by a signal, before anything due was begun."""
+    every = [*worked, *waiting]
+    short = [r for r in every if r.outcome is not Outcome.COMPLETED]
+    if interrupted:
+        outcome = Outcome.INTERRUPTED
+    elif short:
+        outcome = min(short, key=lambda r: r.scheduled_at).outcome
+    else:
+        outcome = Outcome.COMPLETED if every else Outcome.NOTHING_DUE
+    last = next(iter(completed(store, job.name, seen.now, limit=1)), None)
+    following = seen.decision.next_due
+    return RunReport(
+        job=job.name,
+        outcome=outcome,
+        at=seen.now,
+        intervals=every,
+        next_due=following.scheduled_at if following else None,
+        next_interval=following.id if following else None,
+        last_interval=last.id if last else None,
+        last_completed_at=last.completed_at if last else None,
+        new=last is None and not every,
+        dry_run=dry_run,
+        guard=next((r.guard for r in every if r.guard is not None), None),
+    )
+
+
+def paused_report(job: Job, seen: Look) -> RunReport:
+    """That triggers start nothing, by whose word, and how long."""
+    following = seen.decision.next_due
+    return RunReport(
+        job=job.name,
+        outcome=Outcome.PAUSED,
+        at=seen.now,
+        next_due=following.scheduled_at if following else None,
+        next_interval=following.id if following else None,
+        pause=seen.decision.pause,
+    )
+
+
+def waiting_report(job: Job, waiting: Waiting, now: datetime) -> IntervalReport:
+    """How an interval stands that no trigger may touch yet."""
+    report = replace(report_of(job, waiting.record, now), error=None)
+    if waiting.why == "approval" and waiting.record.waiting is not None:
+        guard = GuardReport.from_json(waiting.record.waiting)
+        return replace(report, outcome=Outcome.NEEDS_APPROVAL, guard=guard, known_before=True)
+    failure = waiting.record.failure or {}
+    incomplete = failure.get("outcome") == Outcome.INCOMPLETE
+    return replace(
+        report,
+        outcome=Outcome.INCOMPLETE if incomplete else Outcome.FAILED,
+        failed_at=failed_at(waiting.record),
+        error=FailedBefore(str(failure.get("text", ""))),
+        retry_at=waiting.until,
+        attempt=waiting.record.attempts,
+        known_before=True,
+    )
+
+
+def report_of(job: Job, record: IntervalRecord, now: datetime) -> IntervalReport:
+    """How an interval stands by its record alone."""
+    outcomes = {
+        State.COMPLETED: Outcome.COMPLETED,
+        State.SKIPPED: Outcome.INCOMPLETE,
+        State.FAILED: Outcome.INCOMPLETE,
+    }
+    return IntervalReport(
+        job=job.name,
+        interval=record.id,
+        scheduled_at=record.scheduled_at,
+        outcome=outcomes.get(record.state, Outcome.FAILED),
+        trigger=record.trigger or Trigger.SCHEDULE,
+        generation=0,
+        at=now,
+        runs=record.runs,
+        rerun=record.rerun,
+        ranges_done=record.ranges_done,
+        ranges_total=record.ranges_total,
+        accounts=record.accounts,
+        changes={"grant": record.grant, "revoke": record.revoke, "update": record.update},
+        count=record.checksum.count if record.checksum else None,
+        checksum=str(record.checksum) if record.checksum else None,
+        max_attempts=job.max_attempts,
+        phase=record.phase,
+        reason=record.reason,
+        error=FailedBefore(str(record.failure.get("text", ""))) if record.failure else None,
+        failed_at=failed_at(record),
+        span=record.span,
+        known_before=True,
+    )
+
+
+def busy_report(
+    store: Store, job: Job, lease: Lease, waits: Interval | None, now: datetime
+) -> RunReport:
+    """Who works, how far that is, how long it usually takes, and which interval waits for it.
+    While a plan is made, the newest completed interval says how many ranges there may be."""
+    found = store.get(Kind.INTERVAL, job.name, lease.interval)
+    record = IntervalRecord.from_json(found.value) if found is not None else None
+    last = completed(store, job.name, now)
+    took = times(last)
+    report = RunReport(
+        job=job.name,
+        outcome=Outcome.BUSY,
+        at=now,
+        lease=lease,
+        waiting=waits.id if waits is not None else None,
+        waiting_seconds=(now - waits.scheduled_at).total_seconds() if waits else 0.0,
+        usual_seconds=took.usual,
+        slowest_seconds=took.slowest,
+    )
+    if record is None:
+        return report
+    total = record.ranges_total or (last[0].ranges_total if last else None)
+    return replace(
+        report,
+        lease_interval=record.id,
+        lease_ranges=(record.ranges_done, total),
+        lease_phase=record.phase,
+    )
+
+
+def failed_at(record: IntervalRecord) -> datetime | None:
+    """When the last run failed."""
+    at = (record.failure or {}).get("at")
+    return from_text(at) if isinstance(at, str) else None
+
+
+def as_run(report: IntervalReport, found: DryRun) -> IntervalReport:
+    """A dry run ends as the run would that leaves accounts as they are; a guard goes first."""
+    if not found.quarantined:
+        return report
+    completed_dry = report.outcome is Outcome.COMPLETED
+    outcome = Outcome.INCOMPLETE if completed_dry else report.outcome
+    return replace(report, outcome=outcome, quarantined=found.quarantined)
