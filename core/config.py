@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from .calendars import USUAL_DST, Dst
 from .keys import KeyPolicy
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ class EntitlementsConfig(NamedTuple):
 
 
 class Job(NamedTuple):
-    """`[jobs.NAME]`. `schedule` None: on demand. `start` is an instant in UTC.
+    """`[jobs.NAME]`. `schedule` None: on demand. `start` is an instant in UTC. `timezone` is
+    also that of an OnCalendar expression which names one.
 
     `origin` is the file that says so. `max_intervals` None: no limit; `max_runtime` None:
     no limit.
@@ -145,6 +147,8 @@ class Job(NamedTuple):
     schedule: str | None
     work: EntitlementsConfig
     timezone: str = "UTC"
+    dst_gap: str = USUAL_DST.gap
+    dst_overlap: str = USUAL_DST.overlap
     start: datetime | None = None
     deadline: timedelta | None = None
     max_attempts: int = 5
@@ -153,6 +157,11 @@ class Job(NamedTuple):
     max_intervals: int | None = None
     lease: LeaseConfig = LeaseConfig()
     catch_up: CatchUpConfig = CatchUpConfig()
+
+    @property
+    def dst(self) -> Dst:
+        """What becomes of times of day when the clocks of `timezone` are changed."""
+        return Dst(self.dst_gap, self.dst_overlap)
 
     @property
     def catch_up_policy(self) -> str:

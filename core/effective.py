@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import planning
+from .calendars.zones import zone
 from .config import TTL_NETWORK, TTL_ONE_HOST
 from .masking import mask_address
 from .schedule import TICK, YEARS, Schedule
@@ -47,12 +48,14 @@ class Setting(NamedTuple):
 
 
 class EffectiveJob(NamedTuple):
-    """One job. `coming` are its next scheduled instants in UTC; empty on demand."""
+    """One job. `coming` are its next scheduled instants in UTC, empty on demand; `local` the
+    same in the job's time zone."""
 
     name: str
     origin: str
     settings: Sequence[Setting]
     coming: Sequence[datetime]
+    local: Sequence[datetime]
 
 
 class Effective(NamedTuple):
@@ -82,6 +85,7 @@ def effective(
     jobs = config.jobs.values() if only is None else [only]
     one_host = config.store.url.startswith(("sqlite:", "memory:"))
     ttl = TTL_ONE_HOST if one_host else TTL_NETWORK
+    coming = {job.name: _coming(job, now) for job in jobs}
     return Effective(
         files=[str(file) for file, _ in files],
         store=[_address("store.url", config.store.url, store, defaults()["store.url"])],
@@ -90,7 +94,8 @@ def effective(
                 job.name,
                 str(job.origin),
                 list(_settings(job, _table(tables[job.origin]["jobs"][job.name]), ttl)),
-                _coming(job, now),
+                coming[job.name],
+                [instant.astimezone(zone(job.timezone)) for instant in coming[job.name]],
             )
             for job in jobs
         ],
@@ -146,7 +151,7 @@ def _value(job: Job, key: str, ttl: timedelta) -> object:
         return ttl
     if key == "fence_wait":
         return job.work.fence_wait or ttl
-    schedule = Schedule(job.schedule, job.timezone) if job.schedule else None
+    schedule = Schedule(job.schedule, job.timezone, job.dst) if job.schedule else None
     if key == "deadline":
         return planning.deadline(job, schedule)
     table, _, name = key.rpartition(".")
@@ -192,5 +197,5 @@ def _coming(job: Job, now: datetime) -> list[datetime]:
     if job.schedule is None:
         return []
     after = now if job.start is None else max(now, job.start - TICK)
-    schedule = Schedule(job.schedule, job.timezone)
+    schedule = Schedule(job.schedule, job.timezone, job.dst)
     return list(islice(schedule.between(after, _LAST), NEXT))

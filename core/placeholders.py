@@ -1,7 +1,7 @@
 """Placeholders of an interval in a path: `exports/{date:%Y/%m/%d}.csv`.
 
 ``{interval}``   the interval id, or the scheduled instant under a strftime format
-``{date}``       the scheduled date, `2026-11-30`, or under a format
+``{date}``       the scheduled date in the job's time zone, `2026-11-30`, or under a format
 ``{yesterday}``  the day before the scheduled date, likewise
 
 Only these three are placeholders. Any other brace is an error rather than text: a path
@@ -11,9 +11,10 @@ with a misspelt placeholder would name the same missing file night after night.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from .calendars import UTC_NAME
 from .errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,10 +49,15 @@ def check(template: str) -> None:
             _check_pattern(match[0], pattern)
 
 
-def fill(template: str, interval: Interval, zone: str = "UTC") -> str:
-    """The template for one interval; dates are those of `zone`. `ConfigError` as `check`."""
+def fill(template: str, interval: Interval, timezone: str = UTC_NAME) -> str:
+    """The template for one interval; dates are those of `timezone`. `ConfigError` as `check`,
+    and for an unknown time zone."""
     check(template)
-    local = interval.scheduled_at.astimezone(_zone(zone))
+    local = interval.scheduled_at.astimezone(UTC)
+    if timezone != UTC_NAME:
+        from .calendars.zones import zone
+
+        local = local.astimezone(zone(timezone))
 
     def value(match: re.Match[str]) -> str:
         name, colon, pattern = match[1].partition(":")
@@ -76,11 +82,3 @@ def _check_pattern(placeholder: str, pattern: str) -> None:
             f"{placeholder} has no strftime mark, so it would be the same for every interval",
             hint="write for example {date:%Y/%m/%d}",
         )
-
-
-def _zone(name: str) -> tzinfo:
-    if name == "UTC":
-        return UTC
-    from zoneinfo import ZoneInfo
-
-    return ZoneInfo(name)

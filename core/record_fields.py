@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
+from .calendars import Dst
 from .checksum import Checksum
 from .errors import StoreUnusable
 from .model import Ending, State, Trigger
@@ -114,10 +115,11 @@ def _check(name: str, declared: str, found: Any) -> None:
             if found[instant] is not None:
                 from_text(found[instant])
     elif name == "schedules":
-        for since, expression, zone in found:
+        for since, expression, zone, *dst in found:
             from_text(since)
             if type(zone) is not str or not isinstance(expression, str | None):  # None: on demand
                 raise TypeError(f"a schedule is {expression!r} in {zone!r}")
+            Dst(*dst).check()
     elif name == "pauses":
         for pause in found:
             _check("pause", "JsonObject", pause)

@@ -54,10 +54,10 @@ class JobRecord(Fields):
     every scheduled instant from the horizon up to it has a record, so none is missing there.
     `looked_at`: when the target's fence row was last compared with the records.
 
-    `schedules` are the schedule versions as [effective-from, expression, zone], oldest
-    first; `pause` is the newest one, {at, until, actor, reason}, and `pauses` those that were
-    over before it, oldest first, each with `ended` and `catch_up` where somebody ended it
-    (see `planning.pauses`).
+    `schedules` are the schedule versions as [effective-from, expression, zone] and, where it
+    is not the usual one, their `Dst`, oldest first; `pause` is the newest one, {at, until,
+    actor, reason}, and `pauses` those that were over before it, oldest first, each with
+    `ended` and `catch_up` where somebody ended it (see `planning.pauses`).
     """
 
     horizon_at: datetime

@@ -114,6 +114,8 @@ def defaults() -> Mapping[str, str]:
         "store.url": f"{STORE_NAME} beside the file; {SYSTEM_STORE} under {SYSTEM_FOLDER}",
         "schedule": "none: on demand",
         "timezone": job.timezone,
+        "dst_gap": job.dst_gap,
+        "dst_overlap": job.dst_overlap,
         "start": "the first run",
         "deadline": f"one period, between {show_duration(15 * MINUTE)} and 24h",
         "key_policy": work.target.key_policy.value,

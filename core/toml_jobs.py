@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from .calendars import GAPS, OVERLAPS, USUAL_DST, UTC_NAME, Dst, split_zone
 from .config import (
     MIN_TTL,
     TTL_ONE_HOST,
@@ -30,7 +31,7 @@ CATCH_UP_POLICIES = ("all", "latest", "none")
 
 _LATER_KEYS = (
     "command", "python", "ranges", "env", "env_file", "cwd", "kill_after", "notify", "heartbeat",
-    "on_failed", "max_wait", "dst_gap", "dst_overlap",
+    "on_failed", "max_wait",
 )  # fmt: skip
 _OTHER_WORK = ("command", "python")
 
@@ -41,9 +42,9 @@ def read_job(section: Section, name: str, folder: Path) -> Job | None:
     Relative paths are those of `folder`.
     """
     section.later(*_LATER_KEYS)
-    schedule, timezone = _schedule(section)
+    schedule, timezone, dst = _schedule(section)
     work = _entitlements(section, name, folder)
-    start = section.instant("start")
+    start = section.instant("start", timezone)
     deadline, max_runtime = section.duration("deadline"), section.duration("max_runtime")
     max_attempts, max_intervals = (
         section.whole("max_attempts", 1),
@@ -66,6 +67,8 @@ def read_job(section: Section, name: str, folder: Path) -> Job | None:
         schedule=section.text("schedule"),
         work=work,
         timezone=timezone,
+        dst_gap=dst.gap,
+        dst_overlap=dst.overlap,
         start=start,
         deadline=deadline,
         max_attempts=_or(max_attempts, plain.max_attempts),
@@ -81,21 +84,42 @@ def _or(value: T | None, default: T) -> T:
     return default if value is None else value
 
 
-def _schedule(section: Section) -> tuple[Schedule | None, str]:
-    """The schedule, None on demand, and its time zone."""
-    timezone = _or(section.text("timezone"), "UTC")
-    if timezone != "UTC":
-        text = f"{timezone!r} is not supported by this version"
-        section.wrong("timezone", text, 'write timezone = "UTC"')
-        timezone = "UTC"
+def _schedule(section: Section) -> tuple[Schedule | None, str, Dst]:
+    """The schedule, None on demand, its time zone, and what becomes of times at clock
+    changes. A zone that the expression names stands for `timezone` where that is left out."""
+    timezone = section.text("timezone")
+    dst = Dst(
+        _or(section.choice("dst_gap", GAPS), USUAL_DST.gap),
+        _or(section.choice("dst_overlap", OVERLAPS), USUAL_DST.overlap),
+    )
     expression = section.text("schedule")
+    key = "timezone"
+    if timezone is None and expression is not None:
+        key, timezone = "schedule", split_zone(expression)[1]
+    timezone = _or(timezone, UTC_NAME)
+    if not _is_zone(section, key, timezone):
+        expression, timezone = expression and split_zone(expression)[0], UTC_NAME
     if expression is None:
-        return None, timezone
+        return None, timezone, dst
     try:
-        return Schedule(expression, timezone), timezone
+        return Schedule(expression, timezone, dst), timezone, dst
     except ConfigError as error:
         section.wrong("schedule", str(error), error.hint)
-        return None, timezone
+        return None, timezone, dst
+
+
+def _is_zone(section: Section, key: str, timezone: str) -> bool:
+    if timezone == UTC_NAME:
+        return True
+    # Deferred: a job in UTC needs no time zones.
+    from .calendars.zones import zone
+
+    try:
+        zone(timezone)
+    except ConfigError as error:
+        section.wrong(key, str(error), error.hint)
+        return False
+    return True
 
 
 def _lease(section: Section) -> LeaseConfig:

@@ -9,7 +9,7 @@ keys that nobody asked for.
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import AccessDenied, ConfigError
@@ -283,22 +283,25 @@ class Section:
             self.wrong(key, f"is {value!r}", f"write {names}")
         return None
 
-    def instant(self, key: str) -> datetime | None:
-        """A date, which is its midnight in UTC, or an instant with its offset; in UTC."""
+    def instant(self, key: str, timezone: str) -> datetime | None:
+        """A date, which is its midnight in that time zone, or an instant with its offset; in
+        UTC."""
         value = self.raw(key)
         if value is None:
             return None
-        if isinstance(value, datetime):
-            if value.tzinfo is not None:
-                try:
-                    return value.astimezone(UTC)
-                except OverflowError:
-                    self.wrong(key, "is outside the years 1 to 9999", "write another one")
-                    return None
+        if isinstance(value, datetime) and value.tzinfo is None:
             self.wrong(key, "has no offset", "write 2026-11-01T02:30:00Z, or a date alone")
             return None
-        if isinstance(value, date):
-            return datetime.combine(value, time(), UTC)
+        try:
+            if isinstance(value, datetime):
+                return value.astimezone(UTC)
+            if isinstance(value, date):
+                from .calendars.zones import midnight
+
+                return midnight(value, timezone)
+        except OverflowError:
+            self.wrong(key, "is outside the years 1 to 9999", "write another one")
+            return None
         self.wrong(
             key, f"is {_kind(value)}", "write 2026-11-01 or 2026-11-01T02:30:00Z, without quotes"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from . import words
@@ -35,9 +36,11 @@ def _job(job: EffectiveJob, main: str, style: Style) -> Iterator[str]:
     if job.origin != main:
         yield style.paint(f"# of {job.origin}", "dim")
     if job.coming:
-        yield style.paint("# its next five instants, in UTC:", "dim")
-        for instant in job.coming:
-            yield style.paint(f"#   {words.minute(instant)}", "dim")
+        there = ", and on the clock there" if job.local[0].tzinfo != UTC else ""
+        yield style.paint(f"# its next five instants, in UTC{there}:", "dim")
+        for instant, local in zip(job.coming, job.local, strict=True):
+            there = f"  {words.local(local)}" if local.tzinfo != UTC else ""
+            yield style.paint(f"#   {words.minute(instant)}{there}", "dim")
     yield from _settings(job.settings, table, style)
 
 
@@ -83,6 +86,7 @@ def as_object(found: Effective) -> dict[str, Any]:
                 "job": job.name,
                 "file": job.origin,
                 "next": [words.rfc3339(instant) for instant in job.coming],
+                "next_local": [instant.isoformat() for instant in job.local],
                 **_object(job.settings),
             }
             for job in found.jobs

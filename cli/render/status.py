@@ -159,7 +159,8 @@ def _due(job: JobStatus, now: datetime) -> str:
     schedule = job.job.schedule
     if schedule is None:
         return "on demand"
-    parts = [f"{schedule} {job.job.timezone}"]
+    zone = job.job.timezone
+    parts = [schedule if schedule.endswith(f" {zone}") else f"{schedule} {zone}"]
     if job.next_due is not None:
         until = words.span(words.seconds_between(now, job.next_due))
         parts.append(f"next {words.minute(job.next_due)} (in {until})")

@@ -174,6 +174,13 @@ def minute(instant: datetime) -> str:
     return utc.strftime("%Y-%m-%d %H:%MZ" if utc.second == 0 else "%Y-%m-%d %H:%M:%SZ")
 
 
+def local(instant: datetime) -> str:
+    """`Mon 2026-11-30 03:30 +01:00`, in the zone that the instant has; with seconds where
+    they are not zero."""
+    seconds = ":%S" if instant.second else ""
+    return f"{instant:%a %Y-%m-%d %H:%M{seconds}} {instant.isoformat()[19:]}"
+
+
 def rfc3339(instant: datetime | None) -> str | None:
     """For JSON; fractions of a second only where there are any."""
     if instant is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..calendars import USUAL_DST, Dst
 from ..config import HOUR
 from ..records import JobRecord, from_text, to_text
 from ..schedule import TICK, Schedule, Version
@@ -35,10 +36,10 @@ def seen(job: Job, record: JobRecord | None, now: datetime) -> JobRecord:
     very instant is its own, or two intervals could bear one id.
     """
     if record is None:
-        entry = [to_text(now), job.schedule, job.timezone]
-        schedule = Schedule(job.schedule, job.timezone) if job.schedule else None
-        return JobRecord(horizon_at=first_horizon(job, schedule, now), schedules=[entry])
-    entry = [to_text(now + TICK), job.schedule, job.timezone]
+        schedule = Schedule(job.schedule, job.timezone, job.dst) if job.schedule else None
+        horizon = first_horizon(job, schedule, now)
+        return JobRecord(horizon_at=horizon, schedules=[_entry(job, now)])
+    entry = _entry(job, now + TICK)
     known = [
         version
         for number, version in enumerate(record.schedules)
@@ -52,9 +53,18 @@ def seen(job: Job, record: JobRecord | None, now: datetime) -> JobRecord:
     return changed
 
 
+def _entry(job: Job, since: datetime) -> list[str | None]:
+    """The configured schedule as a version of `JobRecord.schedules`."""
+    dst = () if job.dst == USUAL_DST else job.dst
+    return [to_text(since), job.schedule, job.timezone, *dst]
+
+
 def schedule_of(record: JobRecord) -> Schedule | None:
     """The schedule with all its versions; None for a job that never had one."""
-    versions = [Version(from_text(since), text, zone) for since, text, zone in record.schedules]
+    versions = [
+        Version(from_text(since), text, zone, Dst(*dst))
+        for since, text, zone, *dst in record.schedules
+    ]
     if all(version.expression is None for version in versions):
         return None
     return Schedule.of(versions)

@@ -22,7 +22,8 @@ FULL = """
 url = "sqlite:///state/my%20store.db?single_host=yes"
 
 [jobs.entitlements]
-schedule = "30 2 * * *"
+schedule = "Mon..Fri 02:30 America/New_York"
+dst_gap = "skip"
 start = 2026-12-24T12:00:00+01:00
 account = "account_id"
 max_runtime = "3h"
@@ -108,7 +109,12 @@ def test_the_next_five_instants_of_each_job_are_shown(cli: Cli) -> None:
     assert "#   2026-12-01 02:30Z\n#   2026-12-02 02:30Z\n" in cli("config").data
     cli.configure(FULL)
     (job,) = json.loads(cli("config", "--json").data)["jobs"]
-    assert job["next"][0] == "2026-12-25T02:30:00Z", "none before its start"
+    assert job["next"][0] == "2026-12-25T07:30:00Z", "none before its start"
+    assert job["next_local"][0] == "2026-12-25T02:30:00-05:00"
+    assert job["settings"]["timezone"] == "America/New_York"
+    shown = cli("config").data
+    assert "# its next five instants, in UTC, and on the clock there:\n" in shown
+    assert "#   2026-12-28 07:30Z  Mon 2026-12-28 02:30 -05:00\n" in shown
     cli.configure(SMALL.replace('schedule = "30 2 * * *"', ""))
     (job,) = json.loads(cli("config", "--json").data)["jobs"]
     assert job["next"] == []

@@ -169,7 +169,7 @@ def test_what_a_variable_says_is_shown_as_it_is_written(cli: Cli) -> None:
     shown = cli("config")
     assert "schedule: is '30 ${PW} * * *', which cannot be used" in shown.words
     assert "timezone: is '${PW}', which cannot be used" in shown.words
-    assert 'write timezone = "UTC"' in shown.words
+    assert 'write a name such as "Europe/Berlin"' in shown.words
 
 
 @pytest.mark.parametrize("url", URLS)

@@ -253,7 +253,7 @@ CONFIGURATIONS = [
         "line 3: jobs.entitlements.schedule: '30 25 * * *' is no schedule",
         "minute, hour",
     ),
-    Bad("wrong time zone", make.job('timezone = "Europe/Berln"'), 78, "timezone", "UTC"),
+    Bad("wrong time zone", make.job('timezone = "Europe/Berln"'), 78, "timezone", "Europe/Berlin"),
     Bad(
         "wrong encoding",
         make.config('"exports/{date}.csv"', '{ path = "x.csv", encoding = "utf8000" }'),

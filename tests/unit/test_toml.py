@@ -134,6 +134,8 @@ url = "sqlite:///state/rec.db?single_host=yes"
 [jobs.entitlements]
 schedule = "@daily"
 timezone = "UTC"
+dst_gap = "skip"
+dst_overlap = "both"
 start = 2026-11-01
 deadline = "6h"
 key_policy = "casefold"
@@ -339,7 +341,14 @@ class TestRefusals:
                 'catch_up.window = "23h"',
                 "catch_up.window: is shorter than a period of the schedule, 1d",
             ),
-            ('timezone = "Europe/Berlin"', "timezone: 'Europe/Berlin' is not supported"),
+            (
+                'timezone = "Europe/Berln"',
+                "timezone: 'Europe/Berln' is no time zone\n  did you mean Europe/Berlin?",
+            ),
+            ('timezone = "berlin"', "timezone: 'berlin' is no time zone\n  did you mean Europe/Be"),
+            ('timezone = "localtime"', "timezone: 'localtime' is no time zone"),
+            ('dst_gap = "first"', 'dst_gap: is \'first\'\n  write "shift" or "skip"'),
+            ('dst_overlap = "last"', 'dst_overlap: is \'last\'\n  write "first" or "both"'),
             ('account = ""', "account: is empty"),
             ('columns = ["a", "a"]', "columns: names 'a' twice"),
             ('account = "a"\ncolumns = ["a"]', "columns: has the account, 'a', in it"),
@@ -367,7 +376,6 @@ class TestRefusals:
             'notify = ["x"]',
             'on_failed = "block"',
             'max_wait = "1m"',
-            'dst_gap = "skip"',
             'catch_up.rate = "4/h"',
             'source.query = "x"',
             'source.type = "http"',
