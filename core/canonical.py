@@ -15,6 +15,7 @@ What is accepted ::
     FLOAT    as DECIMAL; becomes the shortest text of the nearest 64-bit float, because that
              is all such a column can hold
     BOOLEAN  true t yes y 1, false f no n 0, in any case
+    others   see `canonical_typed.py`
 
 White space around a value is part of it. An empty field is the empty text in a TEXT
 column and NULL in all others; a field listed in `null` is NULL in any.
@@ -102,6 +103,20 @@ def _float(value: str) -> str:
     return float_text(number)
 
 
+def _typed(kind: ColumnKind) -> Callable[[str], str]:
+    """The converter of a kind that few tables have."""
+
+    def convert(value: str) -> str:
+        from .canonical_typed import CONVERTERS
+
+        try:
+            return CONVERTERS[kind](value)
+        except ValueError as error:
+            raise Unconvertible(value, kind, str(error)) from error
+
+    return convert
+
+
 def _boolean(value: str) -> str:
     found = _BOOLEANS.get(value.lower())
     if found is None:
@@ -136,4 +151,15 @@ _CONVERTERS: dict[ColumnKind, Callable[[str], str]] = {
     ColumnKind.DECIMAL: _decimal,
     ColumnKind.FLOAT: _float,
     ColumnKind.BOOLEAN: _boolean,
+    **{
+        kind: _typed(kind)
+        for kind in (
+            ColumnKind.DATE,
+            ColumnKind.TIMESTAMP,
+            ColumnKind.INSTANT,
+            ColumnKind.UUID,
+            ColumnKind.BYTES,
+            ColumnKind.JSON,
+        )
+    },
 }

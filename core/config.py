@@ -89,9 +89,10 @@ class SourceConfig(NamedTuple):
 
 
 class TargetConfig(NamedTuple):
-    """`[jobs.NAME.target]`. `url` is normalised, see `sqlite_url`; its query is kept.
-    `columns` are those beside the account. `key_policy` is the job's: the target's schema tells
-    it the source."""
+    """`[jobs.NAME.target]`. `type` is `sql` for SQLite and `postgres` for PostgreSQL. `url` is
+    normalised, see `sqlite_url`; its query is kept. `columns` are those beside the account.
+    `key_policy` is the job's: the target's schema tells it the source. `schema` is where the
+    `reconcile_` tables are kept, None where the table is."""
 
     type: str
     url: str
@@ -101,6 +102,7 @@ class TargetConfig(NamedTuple):
     columns: tuple[str, ...] | None = None
     scope: str | None = None
     key_policy: KeyPolicy = KeyPolicy.EXACT
+    schema: str | None = None
 
 
 class GuardsConfig(NamedTuple):
@@ -175,6 +177,11 @@ class Config(NamedTuple):
     path: Path
     store: StoreConfig
     jobs: Mapping[str, Job]
+
+
+def is_postgres(url: str) -> bool:
+    """Whether an address is that of a PostgreSQL database."""
+    return url.partition(":")[0].lower() in ("postgresql", "postgres")
 
 
 def sqlite_url(path: PurePath, query: str = "") -> str:

@@ -47,6 +47,16 @@ def mask_address(address: str) -> str:
     return _masked(address, _IN_ADDRESSES)
 
 
+def server_shown(address: str) -> str:
+    """User, host and path of a server's address: what may be shown of one that a `KEY_file`
+    holds. Nothing where it cannot be told where a password ends."""
+    scheme, mark, rest = address.partition("://")
+    login, at, where = rest.rpartition("@")
+    if any(sign in login for sign in "@/?#"):
+        return f"{scheme}{mark}{MASK}"
+    return f"{scheme}{mark}{login.partition(':')[0]}{at}{where.partition('?')[0]}"
+
+
 def _masked(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
     if "@" in text or "=" in text:
         for pattern in patterns:

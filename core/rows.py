@@ -32,6 +32,11 @@ class ColumnKind(StrEnum):
     DECIMAL  plain notation without padding: `1.5`, `-0.25`, `10`; never an exponent
     FLOAT    likewise, the shortest that reads back as the same 64-bit float
     BOOLEAN  `true` or `false`
+    DATE, TIMESTAMP, INSTANT
+             RFC 3339, `2026-11-30`, `2026-11-30T02:30:00.000000`, and in UTC with a `Z`
+    UUID     in lower case, with hyphens
+    BYTES    hex digits in lower case after a backslash and an x
+    JSON     as PostgreSQL's `jsonb` prints it
     """
 
     TEXT = "text"
@@ -39,6 +44,12 @@ class ColumnKind(StrEnum):
     DECIMAL = "decimal"
     FLOAT = "float"
     BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    INSTANT = "instant"
+    UUID = "uuid"
+    BYTES = "bytes"
+    JSON = "json"
 
 
 @dataclass(frozen=True, slots=True)

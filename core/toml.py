@@ -140,12 +140,13 @@ def defaults() -> Mapping[str, str]:
         "source.encoding": work.source.encoding,
         "source.fields": "the file's header",
         "source.manifest": "none",
-        "target.type": "sql",
+        "target.type": "from the url",
         "target.table": "the job's name",
         "target.key": "the table's primary key",
         "target.account": "the key's first column",
         "target.columns": "the source's columns",
         "target.scope": "all rows",
+        "target.schema": "where the table is",
         "guards.max_revoke": f"{guards.max_revoke:.0%}",
         "guards.max_revoke_min": str(guards.max_revoke_min),
         "guards.max_update": f"{guards.max_update:.0%}",
@@ -225,17 +226,18 @@ def _meant(name: str, jobs: Section, known: Mapping[str, Job]) -> str | None:
 
 def _check_files(store: str, jobs: Iterable[Job], problems: Problems) -> None:
     """Refuse a target in the store's file, and two jobs that own the same rows."""
-    owners: dict[tuple[Path, str], list[Job]] = {}
+    owners: dict[tuple[str, str], list[Job]] = {}
     for job in jobs:
         target, key = job.work.target, ("jobs", job.name, "target")
-        if scheme(store) == "sqlite" and _real(store) == _real(target.url):
+        both_files = scheme(store) == scheme(target.url) == "sqlite"
+        if both_files and _real(store) == _real(target.url):
             problems.add(
                 job.origin,
                 key,
                 "is the file of the store",
                 "keep the store in a file of its own: [store] url",
             )
-        others = owners.setdefault((sqlite_path(target.url), target.table), [])
+        others = owners.setdefault((target.url.partition("?")[0], target.table), [])
         for other in others:
             scope = other.work.target.scope
             if scope is None or target.scope is None or scope == target.scope:

@@ -1,6 +1,6 @@
 """Reading the `source` and `target` of a job, in their short and their long forms.
 
-The short form is a text: a path, or for the target an SQLite address. `account` and
+The short form is a text: a path, or for the target an address. `account` and
 `columns` may stand at job level, for both sides, and `key` for the target.
 """
 
@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import placeholders
-from .config import SourceConfig, TargetConfig, single_host, sqlite_url
+from .config import SourceConfig, TargetConfig, is_postgres, single_host, sqlite_url
 from .errors import ConfigError
 from .keys import KeyPolicy
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .toml_values import Section
 
 SOURCE_TYPES = ("csv", "jsonl")
-TARGET_TYPES = ("sql",)
+TARGET_TYPES = ("sql", "postgres")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|$)")
 _LIBPQ = re.compile(
@@ -34,7 +34,7 @@ _OF_CSV = ("fields", "delimiter")
 _LATER_SOURCE_TYPES = ("json", "sql", "http", "scim", "ldap")
 _LATER_TARGET_TYPES = ("http", "scim")
 _LATER_SOURCE_KEYS = ("url", "query", "rate")
-_LATER_TARGET_KEYS = ("schema", "interval_column", "rate")
+_LATER_TARGET_KEYS = ("interval_column", "rate")
 _UNFIT_DELIMITERS = ('"', "\n", "\r", "\0")
 
 
@@ -117,13 +117,13 @@ def read_target(
     if written is None:
         job.wrong("", "has no target", 'write for example target = "app.db"')
     if isinstance(written, str):
-        url = _sqlite(job, "target", folder)
+        url = _target_url(job, "target", folder)
         if url is None:
             return None
         account, columns, key = shared.account, columns_of_source, shared.key
         _check_columns(job, account, columns, key)
         return TargetConfig(
-            type="sql",
+            type=_type_of_target(url),
             url=url,
             table=name,
             key=key,
@@ -134,11 +134,13 @@ def read_target(
     section = job.section("target")
     section.later(*_LATER_TARGET_KEYS)
     _refuse_policy(section)
-    section.choice("type", TARGET_TYPES, _LATER_TARGET_TYPES)
+    kind = section.choice("type", TARGET_TYPES, _LATER_TARGET_TYPES)
     if isinstance(written, dict) and not section.has("url"):
         section.wrong("", "has no url", 'write for example url = "sqlite:///app.db"')
-    url = _sqlite(section, "url", folder)
+    url = _target_url(section, "url", folder)
     table, scope = section.text("table"), section.text("scope")
+    schema = section.text("schema")
+    _check_kind(section, url, kind, schema)
     account = section.text("account") or shared.account
     columns = section.texts("columns") or shared.columns or columns_of_source
     key = section.texts("key") or shared.key
@@ -147,7 +149,7 @@ def read_target(
     if url is None:
         return None
     return TargetConfig(
-        type="sql",
+        type=kind or _type_of_target(url),
         url=url,
         table=table or name,
         key=key,
@@ -155,6 +157,7 @@ def read_target(
         columns=columns,
         scope=scope,
         key_policy=shared.key_policy,
+        schema=schema,
     )
 
 
@@ -217,8 +220,22 @@ def _file_url(path: str, query: str, folder: Path) -> str:
     return sqlite_url(folder / path, query)
 
 
-def _sqlite(section: Section, key: str, folder: Path) -> str | None:
-    """The normalised address of an SQLite target."""
+def _type_of_target(url: str) -> str:
+    return "postgres" if is_postgres(url) else "sql"
+
+
+def _check_kind(section: Section, url: str | None, kind: str | None, schema: str | None) -> None:
+    """Refuse a type that the address is not of, and a schema that there is not."""
+    if url is None:
+        return
+    if kind == "postgres" and not is_postgres(url):
+        section.wrong("type", "is postgres, and url is not", 'write type = "sql", or leave it out')
+    if schema not in (None, "main") and not is_postgres(url):
+        section.wrong("schema", "is something that an SQLite file has not", "take it out")
+
+
+def _target_url(section: Section, key: str, folder: Path) -> str | None:
+    """The normalised address of a target."""
     text = section.secret(key) if key == "url" else section.text(key)
     if text is None:
         return None
@@ -228,8 +245,14 @@ def _sqlite(section: Section, key: str, folder: Path) -> str | None:
     except ConfigError as error:
         section.wrong(key, str(error), error.hint)
         return None
+    if is_postgres(url):
+        return url
     if scheme(url) != "sqlite":
-        section.wrong(key, "only SQLite targets are supported by this version", "name a file")
+        section.wrong(
+            key,
+            "only SQLite and PostgreSQL targets are supported by this version",
+            "name a file, or write postgresql://USER@HOST/DATABASE",
+        )
         return None
     if single_host(url) is None:
         section.wrong(

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from .. import planning
 from ..checksum import Checksum
-from ..config import sqlite_path
+from ..config import is_postgres, sqlite_path
 from ..errors import UsageError
+from ..masking import server_shown
 from ..model import Kind, instant_key
 from ..records import RangeRecord, RunRecord, event_value
 from ..status import EventView, IntervalStatus, IntervalView, JobStatus, StatusReport
@@ -121,6 +122,8 @@ def _acts(store: Store, job: Job) -> list[EventView]:
 
 def _target(job: Job) -> str:
     target = job.work.target
+    if is_postgres(target.url):
+        return f"postgres {server_shown(target.url)}, table {target.table}"
     return f"sqlite {sqlite_path(target.url)}, table {target.table}"
 
 

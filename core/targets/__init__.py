@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from ..config import is_postgres
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,6 +30,18 @@ def open_target(
     compared where the target's own `columns` do not say. `fence_wait` bounds the wait for a
     lock that keeps us from looking at the fence. Raises `ConfigError`.
     """
+    if is_postgres(config.url):
+        try:
+            import psycopg  # noqa: F401
+        except ImportError:  # also where psycopg is there, and libpq is not
+            raise ConfigError(
+                "target.url: a target in PostgreSQL needs psycopg, which is not installed",
+                hint="pip install 'reconcile[postgres]'",
+            ) from None
+        from .postgres import PostgresTarget
+
+        wait = fence_wait.total_seconds()
+        return PostgresTarget(config, job, clock, source_columns, fence_wait=wait)
     if config.type != "sql" or not config.url.startswith("sqlite:"):
         raise ConfigError(
             f"this version has no target of type {config.type!r} at {config.url.partition(':')[0]}",

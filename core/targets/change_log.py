@@ -53,6 +53,11 @@ def as_logged(job: str, names: Sequence[str], row: Any) -> tuple[JsonObject, Cha
     return facts, Change(_row(names, before), _row(names, after))
 
 
+def named(change: Change) -> str:
+    """A change in a message."""
+    return f"{change.action} for account {change.row[0]!r}"
+
+
 def _objects(names: Sequence[str], rows: Sequence[Row | None]) -> list[str | None]:
     """Each row as a JSON object by column; ASCII, so that what is no UTF-8 survives."""
     labels = [f"{encode_basestring_ascii(name)}:" for name in names]

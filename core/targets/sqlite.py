@@ -25,10 +25,11 @@ from ..errors import FenceIsHigher, OldOverNew, TargetUnusable
 from ..model import FenceRow
 from ..records import to_text
 from .books import Query, Worked, is_of
+from .change_log import named
 from .names import text
 from .sqlite_accounts import accounts, functions
 from .sqlite_books import SqliteBooks
-from .sqlite_changes import Application, named, why_unequal
+from .sqlite_changes import Application, why_unequal
 from .sqlite_database import Database
 from .sqlite_ddl import ddl
 from .sqlite_lines import lines_of

@@ -9,6 +9,7 @@ from ..checksum import decode, encode_rows
 from ..errors import AccountRefused, ChangedMeanwhile, TargetUnusable
 from ..keys import listed
 from ..rows import Action, Change
+from .change_log import named
 from .sqlite_key import account_like
 
 if TYPE_CHECKING:
@@ -192,11 +193,6 @@ def why_unequal(
         hint="look for a trigger, a column type that changes values, or a scope that new rows"
         " are not in (give its columns a DEFAULT)",
     )
-
-
-def named(change: Change) -> str:
-    """A change in a message."""
-    return f"{change.action} for account {change.row[0]!r}"
 
 
 def _rows(rows: Iterable[Row | None]) -> list[Row]:

@@ -198,7 +198,7 @@ class TestFilesOfSecrets:
             (b" \n", "names {}, which is empty"),
             (b"a\0b", "names {}, which is not a text"),
             (b"\xff\xfe", "{} line 1: not UTF-8"),
-            (b"mysql://u:p@h/db", "only SQLite targets are supported by this version"),
+            (b"mysql://u:p@h/db", "only SQLite and PostgreSQL targets are supported"),
         ],
     )
     def test_what_cannot_be_used_is_refused_with_its_line(

@@ -12,7 +12,7 @@ from typing import Any
 
 from reconcile.core.checksum import Checksum, checksum, encode_rows
 from reconcile.core.config import TargetConfig, sqlite_url
-from reconcile.core.endpoints import Committed
+from reconcile.core.endpoints import Committed, Target
 from reconcile.core.model import Fence, Interval, LeaseKey, PlanId, Proof, RunId
 from reconcile.core.rows import Change, KeySpan, RangeChanges, Row
 from reconcile.core.targets.sqlite import SqliteTarget
@@ -47,7 +47,10 @@ def proof(day: int = 30, rerun: int = 0, job: str = "job") -> Proof:
 
 
 class Bed:
-    """One database file."""
+    """One database file; `other` is somebody else who writes there."""
+
+    odd = ("a\0b", 'é\U0001f600"\\', "\udcff")
+    """A row of texts that are hard to carry."""
 
     def __init__(self, folder: Path, ddl: str = TABLE, *, wal: bool = False) -> None:
         self.path = folder / "app.db"
@@ -74,6 +77,14 @@ class Bed:
 
     def rows(self, table: str = "entitlements", order: str = "1, 2") -> list[tuple[Any, ...]]:
         return self.other.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall()
+
+    def tables(self) -> set[str]:
+        found = self.other.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return {name for (name,) in found}
+
+    def do(self, *statements: str) -> None:
+        for statement in statements:
+            self.other.execute(statement)
 
     def log(self) -> list[tuple[Any, ...]]:
         return self.other.execute(
@@ -116,7 +127,7 @@ def part(
 
 
 def commit(
-    target: SqliteTarget, changes: Iterable[Change], holds: Iterable[Row], **options: Any
+    target: Target, changes: Iterable[Change], holds: Iterable[Row], **options: Any
 ) -> Committed:
     """Commit changes as generation 1, with plenty of time."""
     by = RealClock().boot() + options.pop("time", 20.0)

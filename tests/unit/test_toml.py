@@ -175,6 +175,7 @@ table = "grants"
 key = ["account_id", "entitlement"]
 account = "account_id"
 scope = "origin = 'billing'"
+schema = "main"
 
 [jobs.entitlements.guards]
 max_revoke = "12.5%"
@@ -217,9 +218,26 @@ must_contain = ["acct-1"]
         assert work.target.account == "account_id"
         assert work.target.columns == ("entitlement", "level")
         assert work.target.scope == "origin = 'billing'"
+        assert (work.target.type, work.target.schema) == ("sql", "main")
         guards = work.guards
         assert (guards.max_revoke, guards.max_revoke_min, guards.max_update) == (0.125, 0, 1.0)
         assert (guards.min_rows, guards.must_contain) == (7, ("acct-1",))
+
+    @pytest.mark.parametrize(
+        ("line", "kind", "schema"),
+        [
+            ('"postgresql://u@h/db"', "postgres", None),
+            ('{ url = "postgres://u@h/db", schema = "ops" }', "postgres", "ops"),
+            ('{ type = "postgres", url = "postgresql://u@h/db" }', "postgres", None),
+            ('{ type = "sql", url = "postgresql://u@h/db" }', "sql", None),
+        ],
+    )
+    def test_a_target_in_postgresql_is_known_by_its_address(
+        self, line: str, kind: str, schema: str | None
+    ) -> None:
+        target = parsed(SMALL.replace('"app.db"', line)).jobs["entitlements"].work.target
+        assert (target.type, target.schema, target.table) == (kind, schema, "entitlements")
+        assert target.url.endswith("://u@h/db")
 
     def test_every_key_that_is_read_has_a_default_in_the_table(self) -> None:
         """The manual is compared with `defaults`; so that must name each key there is."""
@@ -381,7 +399,6 @@ class TestRefusals:
             'source.type = "http"',
             'source.rate = "5/s"',
             'target.interval_column = "x"',
-            'target.schema = "x"',
             'target.type = "scim"',
         ],
     )
@@ -462,7 +479,9 @@ class TestRefusals:
             ('source = { path = "e.csv", encoding = "nope" }', "no encoding that such a"),
             ('source = { path = "e.csv", rename = {a = "x", b = "x"} }', "two names to the same"),
             ('source = { path = "e.csv", rename = {a = 1} }', "is the number 1, not a text"),
-            ('target = "postgresql://x/y"', "only SQLite targets are supported"),
+            ('target = "redis://x/y"', "only SQLite and PostgreSQL targets are supported"),
+            ('target = { url = "a.db", schema = "ops" }', "that an SQLite file has not"),
+            ('target = { url = "a.db", type = "postgres" }', "is postgres, and url is not"),
             ('target = "sqlite:///app.db?x=1"', "has options after a ?"),
             ('target = "sqlite:app.db"', "is no address of an SQLite file"),
         ],

@@ -1,0 +1,72 @@
+"""A psycopg connection that does not wait blindly.
+
+psycopg looks up ten times a second while it waits for the server. Then `watch` is called;
+what it raises breaks the wait off, and the connection is of no more use.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from .address import Address
+
+_T = TypeVar("_T")
+
+
+class Link(psycopg.Connection[Any]):
+    """See the module."""
+
+    watch: Callable[[], None] = staticmethod(lambda: None)
+
+    def wait(self, gen: Generator[Any, Any, _T], *args: Any, **kwargs: Any) -> _T:
+        """See `psycopg.Connection.wait`. Raises what `watch` raises."""
+        return super().wait(_watched(gen, self.watch), *args, **kwargs)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no transaction is open."""
+        return self.pgconn.transaction_status == pq.TransactionStatus.IDLE
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether something can be asked, a rollback too."""
+        return self.pgconn.transaction_status in (
+            pq.TransactionStatus.IDLE,
+            pq.TransactionStatus.INTRANS,
+            pq.TransactionStatus.INERROR,
+        )
+
+
+def connect(address: Address, seconds: float) -> Link:
+    """A new connection, made within so many seconds (at least one, as libpq counts), or within
+    those of the address where they are fewer. Transactions are begun by hand; nothing is
+    prepared, so that a pooler may give each transaction to another server connection."""
+    wait = max(1, ceil(seconds))
+    asked = int(conninfo_to_dict(address.conninfo).get("connect_timeout") or wait)
+    return Link.connect(
+        address.conninfo,
+        autocommit=True,
+        prepare_threshold=None,
+        connect_timeout=min(wait, asked) if asked > 0 else wait,
+    )
+
+
+def _watched(gen: Generator[Any, Any, _T], watch: Callable[[], None]) -> Generator[Any, Any, _T]:
+    """A generator of psycopg's; `watch` is called whenever nothing has come."""
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready:
+                watch()
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]

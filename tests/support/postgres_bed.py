@@ -1,0 +1,80 @@
+"""As `target.Bed`, in a schema of its own on a PostgreSQL server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+
+from reconcile.core.config import TargetConfig
+from reconcile.core.targets.postgres import PostgresTarget
+
+from .postgres_server import Server, fresh_name, shared_server
+from .target import TABLE, RealClock, fence
+
+
+class PostgresBed:
+    """One schema; `other` is somebody else who writes there."""
+
+    odd = ("a\tb", 'é\U0001f600"\\%s', "\n")
+    """A row of texts that are hard to carry."""
+
+    def __init__(self, ddl: str = TABLE, server: Server | None = None) -> None:
+        self.server = server or shared_server()
+        self.schema = fresh_name("bed")
+        self.server.do(f"CREATE SCHEMA {self.schema}")
+        self.other: psycopg.Connection[Any] = self.server.admin()
+        self.other.execute(f"SET search_path = {self.schema}".encode())
+        self.do(ddl)
+        self._targets: list[PostgresTarget] = []
+
+    def do(self, *statements: str) -> None:
+        for statement in statements:
+            self.other.execute(statement.encode())
+
+    def target(
+        self, job: str = "job", clock: Any = None, url: str | None = None, **options: Any
+    ) -> PostgresTarget:
+        table = options.pop("table", "entitlements")
+        config = TargetConfig(
+            "postgres", url or self.server.url(), f"{self.schema}.{table}", **options
+        )
+        made = PostgresTarget(config, job, clock or RealClock())
+        self._targets.append(made)
+        return made
+
+    def fenced(self, generation: int = 1, **options: Any) -> PostgresTarget:
+        made = self.target(**options)
+        made.raise_fence(fence(generation), "store", timedelta(0))
+        return made
+
+    def insert(self, *rows: tuple[Any, ...]) -> None:
+        places = ", ".join(["%s"] * len(rows[0]))
+        with self.other.cursor() as cursor:
+            cursor.executemany(f"INSERT INTO entitlements VALUES ({places})".encode(), rows)
+
+    def rows(self, table: str = "entitlements", order: str = "1, 2") -> list[tuple[Any, ...]]:
+        return self.other.execute(f"SELECT * FROM {table} ORDER BY {order}".encode()).fetchall()
+
+    def tables(self) -> set[str]:
+        found = self.other.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s", (self.schema,)
+        )
+        return {name for (name,) in found}
+
+    def log(self) -> list[tuple[Any, ...]]:
+        return self.other.execute(
+            'SELECT action, account, "key", "before", "after" FROM reconcile_changes ORDER BY id'
+        ).fetchall()
+
+    def count(self, table: str) -> int:
+        found = self.other.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    def close(self) -> None:
+        for target in self._targets:
+            target.close()
+        self.other.close()
+        self.server.drop(self.schema)
