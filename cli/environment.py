@@ -112,7 +112,8 @@ class Environment:
     in; `state_folder` takes the traceback of a bug. `journald` says that standard error
     goes to the journal, which dates its lines itself. `heed_signals` makes `stop` know of
     signals: work that can stop at a checkpoint calls it, everything else may be killed.
-    `program` is what a user types to call this program again.
+    `program` is what a user types to call this program again. `tell` takes the object of
+    `run --json`, for a process of ours that waits for it.
     """
 
     stdin: TextIO
@@ -133,6 +134,7 @@ class Environment:
     width: int = 80
     heed_signals: Callable[[], None] = field(default=lambda: None)
     program: str = NAME
+    tell: Callable[[str], None] | None = None
     closed: set[int] = field(default_factory=set)
     """Streams that nobody reads any more, by `id`."""
 

@@ -10,14 +10,14 @@ waits for a retry (1) or an approval (4) counts as not completed, at every knock
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..core import errors
 from ..core.model import Outcome
 from .environment import OutputFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..core.events import IntervalReport, RunReport
 
@@ -146,6 +146,18 @@ def exit_code_of_all(reports: Sequence[RunReport], *, signal: str | None = None)
     if unfinished:
         return exit_code_of(min(unfinished, key=_age)[1], signal=signal)
     return _first_bad(exit_code_of(report, signal=signal) for report in reports)
+
+
+def exit_code_of_told(told: Sequence[tuple[Mapping[str, Any] | None, int]]) -> int:
+    """As `exit_code_of_all`, of runs in other processes: what `run --json` says of each, None
+    where it was refused, and its exit status."""
+    unfinished = [
+        (str(one["scheduled_at"]), code)
+        for run, code in told
+        for one in (run or {}).get("intervals", ())
+        if one["outcome"] not in _DONE and code != ExitCode.OK
+    ]
+    return min(unfinished)[1] if unfinished else _first_bad(code for _, code in told)
 
 
 def _code(outcome: Outcome, error: errors.ReconcileError | None, signal: str | None) -> ExitCode:

@@ -20,8 +20,9 @@ from .errors import (
     TargetUnreachable,
 )
 from .events import IntervalReport, Started
-from .model import ABSENT, Append, Ending, Holder, Kind, Outcome, Put, State
+from .model import ABSENT, Append, Ending, Holder, Kind, Outcome, Put, State, Trigger
 from .records import OPEN, IntervalRecord, RunRecord, closed, given_up, run_key, to_text
+from .takeover import killed_once_more, takeover_facts
 from .trail import guard_told
 
 if TYPE_CHECKING:
@@ -74,6 +75,9 @@ class Journal:
         )
         if first:
             writes.append(self._event("due", at=to_text(self.record.scheduled_at)))
+        actor = self._task.actor
+        if actor is not None and actor.reason and self._task.trigger is Trigger.MANUAL:
+            writes.append(self._event("asked", actor=actor.name, reason=actor.reason))
         writes.append(
             self._event(
                 "run_started",
@@ -81,7 +85,7 @@ class Journal:
                 trigger=self._run.trigger,
                 generation=self._run.generation,
                 host=self._runtime.host.holder().host,
-                by=self._task.actor.name if self._task.actor else None,
+                by=actor.name if actor else None,
                 at_range=self._resumed_at(),
                 phase=self.record.phase,
             )
@@ -96,7 +100,7 @@ class Journal:
             waiting=None if self.record.approval else self.record.waiting,
         )
         if previous is not None:
-            record = self._count_kill(record, now)
+            record = killed_once_more(record, self._job.max_attempts, now)
         writes += [self._put_run(self._run), self._put(record)]
         self._keeper.commit(writes)
         self.record, self._version = record, self._version + 1
@@ -115,37 +119,9 @@ class Journal:
             writes.append(Put(Kind.RUN, self._job.name, found.key, run.to_json(), tag=run.tag))
             if of_interval == self._record_key:
                 mine = run
-                detail = self._takeover_facts(now)
+                detail = takeover_facts(self._keeper, self.record, now)
                 writes.append(self._event("taken_over", run=run.number, **detail))
         return mine
-
-    def _takeover_facts(self, now: datetime) -> dict[str, Json]:
-        grant = self._keeper.previous
-        facts: dict[str, Json] = {
-            "generation": self._keeper.fence.generation,
-            "phase": self.record.phase,
-            "after_range": self.record.ranges_done,
-            "upper": _text(self.record.cursor, "upper"),
-        }
-        if grant is not None:
-            facts["silent"] = round(max(0.0, (now - grant.progress_at).total_seconds()), 1)
-            facts["lease"] = self._keeper.lease.ttl.total_seconds()
-            facts["dead"] = now < grant.expires_at
-            facts["holder"] = str(grant.holder)
-        return facts
-
-    def _count_kill(self, record: IntervalRecord, now: datetime) -> IntervalRecord:
-        """Kills without a checkpoint between never fail an interval; they slow it down."""
-        kills = record.kills + 1
-        if kills % self._job.max_attempts:
-            return replace(record, kills=kills)
-        where = f"range {record.ranges_done + 1} of {self.record.phase}"
-        failure: JsonObject = {
-            "text": f"killed {kills} times in {where}, without progress",
-            "exit": "killed",
-            "at": to_text(now),
-        }
-        return replace(record, kills=kills, failure=failure)
 
     def _started(self, previous: RunRecord | None) -> Started:
         assert self._run is not None
@@ -392,8 +368,3 @@ def _holder_json(runtime: Runtime) -> JsonObject:
 
 def _failure(error: ReconcileError, at: datetime) -> JsonObject:
     return {"text": str(error), "exit": error.name, "at": to_text(at)}
-
-
-def _text(value: JsonObject | None, name: str) -> str | None:
-    found = value.get(name) if value is not None else None
-    return found if isinstance(found, str) else None

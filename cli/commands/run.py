@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
+from ...core.errors import UsageError
 from ..exit_codes import ExitCode, exit_code_of
-from ..options import Call, IntervalOption, JobArgument, Option, actor_of, duration_of
+from ..options import (
+    ActorOption,
+    Argument,
+    Call,
+    IntervalOption,
+    Option,
+    ReasonOption,
+    actor_of,
+    duration_of,
+    reason_of,
+)
 
 if TYPE_CHECKING:
     from ...core.events import DryRun, RunReport
     from ...core.operations.application import Application
 
+OneJobArgument = Annotated[str | None, Argument("[JOB]", "The job's name; or --all.")]
+AllOption = Annotated[
+    bool, Option(("--all",), "All jobs that have something due, each in its own process.")
+]
+NowOption = Annotated[
+    bool, Option(("--now",), "An interval of this instant, beside those that are due; needs -m.")
+]
+JobsOption = Annotated[
+    int | None, Option(("--jobs",), "With --all: at most N at a time (4).", "N", least=1)
+]
 DryRunOption = Annotated[bool, Option(("--dry-run",), "Show what would change; write nothing.")]
 MaxRuntimeOption = Annotated[
     str | None, Option(("--max-runtime",), "Stop at a checkpoint after 90s, 10m, 6h, 3d.", "D")
@@ -25,20 +47,25 @@ BusyExitOption = Annotated[
 
 def run(
     call: Call,
-    job: JobArgument,
+    job: OneJobArgument = None,
+    every: AllOption = False,
     interval: IntervalOption = None,
+    now: NowOption = False,
     dry_run: DryRunOption = False,
     max_runtime: MaxRuntimeOption = None,
     wait: WaitOption = None,
     busy_exit: BusyExitOption = ExitCode.BUSY,
+    jobs: JobsOption = None,
+    reason: ReasonOption = None,
+    actor: ActorOption = None,
 ) -> int:
     """Do what is due of JOB: take the lease, fence the target, work, prove, release.
 
     Called every few minutes by cron or a timer, it finds nothing due, goes on where an
-    earlier run was killed, or does the night's work. Exit status: 0 completed or nothing
-    due, 1 failed, 3 incomplete, 4 needs approval, 65 unusable, 69 unreachable, 75 busy,
-    77 access denied, 78 configuration, 80 fenced out, 124 out of time, 130 and 143
-    interrupted.
+    earlier run was killed, or does the night's work. Exit status: 0 completed, nothing
+    due, paused or waiting for a rate, 1 failed, 3 incomplete, 4 needs approval, 65
+    unusable, 69 unreachable, 75 busy, 77 access denied, 78 configuration, 80 fenced out,
+    124 out of time, 130 and 143 interrupted.
     """
     from ...core.operations.application import RunRequest
     from ...core.operations.trigger import run as operation
@@ -46,27 +73,54 @@ def run(
     from ..wiring import application
 
     call.busy_exit = busy_exit
+    _check(job, every=every, interval=interval, now=now, jobs=jobs)
+    if job is None:
+        from .run_all import run_all
+
+        return run_all(call, dry_run, max_runtime, wait, busy_exit, jobs)
     request = RunRequest(
         job=job,
         interval=interval,
         dry_run=dry_run,
         max_runtime=duration_of(max_runtime, "--max-runtime"),
         wait=duration_of(wait, "--wait"),
-        actor=actor_of(call.env, None),
+        actor=actor_of(call.env, actor),
+        now=now,
+        reason=reason or "",
     )
     call.env.heed_signals()
     with watch(call, dry_run=dry_run) as watcher:
         app = application(call, watcher.report, watcher.reached, makes_store=True)
+        if now and not dry_run and app.job(job).schedule is not None:
+            request = replace(request, reason=reason_of(call.env, reason, "--now"))
         report = operation(app, request)
         watcher.finish(report)
     code = exit_code_of(report, busy=busy_exit, signal=call.env.stop.reason)
-    if call.options.json:
+    if call.options.json or call.env.tell is not None:
         from ..render import objects
 
-        call.env.data(objects.line(objects.run(report, code)))
-    elif report.dry_run is not None:
+        told = objects.line(objects.run(report, code))
+        (call.env.tell or call.env.data)(told)
+    if report.dry_run is not None and not call.options.json:
         _show_dry_run(call, app, report, report.dry_run)
     return code
+
+
+def _check(
+    job: str | None, *, every: bool, interval: str | None, now: bool, jobs: int | None
+) -> None:
+    """Raise `UsageError` for options that exclude each other."""
+    if job is None and not every:
+        raise UsageError("Missing argument 'JOB'.", hint="see reconcile run --help")
+    if every and (job is not None or interval is not None or now):
+        raise UsageError(
+            "--all runs what is due of all jobs: no job, --interval or --now goes with it",
+            hint="write reconcile run --all",
+        )
+    if jobs is not None and not every:
+        raise UsageError("--jobs is for --all", hint="write reconcile run --all --jobs N")
+    if now and interval is not None:
+        raise UsageError("--now and --interval exclude each other", hint="leave one of them out")
 
 
 def _show_dry_run(call: Call, app: Application, report: RunReport, found: DryRun) -> None:

@@ -162,6 +162,7 @@ _EVENTS = {
     "skipped": _skipped,
     "rerun": _rerun,
     "stop_asked": _stop_asked,
+    "asked": lambda value: f"{value.get('actor')} asked for it{_quoted(value)}",
     "paused": _paused,
     "unpaused": _unpaused,
     "recovered": _recovered,

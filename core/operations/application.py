@@ -46,8 +46,9 @@ def job_named(config: Config, name: str) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """`reconcile run`. `interval` is an id, `latest` or `oldest`. `wait`: how long to stay
-    for a busy lease; it counts against `max_runtime`."""
+    """`reconcile run`. `interval` is an id, `latest` or `oldest`; `now`: one of this instant,
+    beside those that are due. `wait`: how long to stay for a busy lease; it counts against
+    `max_runtime`. Where a `reason` is given, who asked is put on record."""
 
     job: str
     interval: str | None = None
@@ -55,6 +56,8 @@ class RunRequest:
     max_runtime: timedelta | None = None
     wait: timedelta | None = None
     actor: str = ""
+    now: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

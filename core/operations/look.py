@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -269,11 +269,13 @@ def find_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
             hint=f"see its newest interval: reconcile status {job} latest",
         )
     elif seen.schedule is not None:
+        spelled = read_id(text)
+        if isinstance(spelled, datetime) and read_interval(store, job, spelled)[0] is not None:
+            return spelled  # on the schedule or not: somebody asked for it by hand
         return seen.schedule.parse_id(text)
     else:
-        instant = read_id(text)
-        if isinstance(instant, datetime):
-            return instant
+        spelled = read_id(text)
+        return spelled if isinstance(spelled, datetime) else datetime.combine(spelled, time(), UTC)
     raise UsageError(
         f"{job} has no interval {text}",
         hint=f"see which there are: reconcile status {job}",

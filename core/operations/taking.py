@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from .. import planning
+from ..errors import UsageError
 from ..model import ABSENT, instant_key
 from .look import due_again, find_record, interval_at, read_interval
 
@@ -14,10 +15,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..config import Job
-    from ..planning import Due
+    from ..planning import Due, Waiting
     from ..ports import Store
     from .application import Application
     from .look import Look
+
+
+SECONDS_BACK = 60
 
 
 def due_now(
@@ -71,6 +75,41 @@ def named(
         else:
             interval = interval_at(seen, job.name, instant)
         yield planning.Due(interval, record, version)
+
+
+def of_this_second(store: Store, job: Job, seen: Look) -> datetime:
+    """The instant of an interval that somebody wants now: the newest second until now that has
+    neither a record nor a scheduled instant, so that it takes the place of no other.
+
+    Raises `UsageError` where it would change what is due, or where there is no such second.
+    """
+    _refuse_to_overtake(job, seen)
+    instant = seen.now.replace(microsecond=0)
+    for _ in range(SECONDS_BACK):
+        scheduled = seen.schedule is not None and seen.schedule.latest_until(instant) == instant
+        if not scheduled and read_interval(store, job.name, instant)[0] is None:
+            return instant
+        instant -= timedelta(seconds=1)
+    raise UsageError(
+        f"{job.name} has an interval in each second, so there is none for --now",
+        hint=f"work the newest: reconcile run {job.name} --interval latest",
+    )
+
+
+def _refuse_to_overtake(job: Job, seen: Look) -> None:
+    """What is due of a dated source could not be applied any more after a newer interval."""
+    left: list[Due | Waiting] = [*seen.decision.due, *seen.decision.waiting]
+    if not job.work.dated or not (left or seen.decision.paused):
+        return
+    oldest = min((one.interval for one in left), key=lambda one: one.scheduled_at, default=None)
+    what = "what fell into the pause" if oldest is None else f"{oldest.id}, which is due"
+    raise UsageError(
+        f"{job.name}: an interval of now would overtake {what}: its source tells the truth of"
+        " one night",
+        hint=f"work the newest that is scheduled: reconcile run {job.name} --interval latest"
+        if oldest is None
+        else f"work that first: reconcile run {job.name} --interval {oldest.id}",
+    )
 
 
 def _on_demand(store: Store, job: Job, seen: Look) -> Due:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from ..errors import StoreBusy, UsageError
 from ..events import RunReport, Waits
-from ..model import Outcome, Trigger
+from ..model import Actor, Outcome, Trigger
 from .look import find_instant, find_record, live_lease, look
 from .reports import report_of
+from .taking import of_this_second
 from .visit import Visit
 
 if TYPE_CHECKING:
@@ -84,10 +85,16 @@ def _run(
         job=job,
         store=store,
         facts=store.facts(),
-        trigger=Trigger.MANUAL if request.interval else Trigger.SCHEDULE,
+        trigger=Trigger.MANUAL if request.interval or request.now else Trigger.SCHEDULE,
         dry_run=request.dry_run,
         max_runtime=max_runtime,
     )
+    if request.reason and visit.trigger is Trigger.MANUAL:
+        visit.actor = Actor(request.actor, request.reason, visit.facts.now)
+    if request.now:
+        seen = look(store, job, visit.facts.now)
+        visit.only = [of_this_second(store, job, seen)]
+        return visit.run()
     if request.interval is None:
         return visit.run()
     seen = look(store, job, visit.facts.now)

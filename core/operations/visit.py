@@ -80,6 +80,13 @@ class Visit:
     _target_at: datetime = NEVER
     """The newest interval that the target has completed, as far as this visit knows."""
 
+    def idle(self) -> RunReport | None:
+        """What a knock reports that finds nothing to do; None where it would do something.
+        Writes nothing, and takes no lease."""
+        seen = look(self.store, self.job, self.facts.now)
+        due = self._due(seen, set())
+        return None if due or self._has_to_write(seen) else self._report(seen, [])
+
     def run(self) -> RunReport:
         """Decide, and where there is something to do, do it under the lease."""
         clock = self.app.runtime.clock
@@ -89,11 +96,7 @@ class Visit:
         seen = look(self.store, self.job, self.facts.now)
         due = self._due(seen, set())
         self.app.runtime.reached("due_computed")
-        decided = seen.decision.skips or seen.decision.overtaken
-        # A target may be away, or be restored, while its job is paused: nobody looks at it.
-        left_alone = self.settles or (self.only is None and seen.decision.pause is not None)
-        to_write = decided or seen.changed or (not left_alone and self._is_stale(seen))
-        if not (due or (to_write and not self.dry_run)):
+        if not (due or self._has_to_write(seen)):
             return self._report(seen, [])
         keeper = LeaseKeeper(
             self.store,
@@ -113,11 +116,23 @@ class Visit:
                 waits = next((d.interval for d in due if d.interval.key != key), None)
                 return busy_report(self.store, self.job, busy.lease, waits, self.facts.now)
             self.app.runtime.reached("lease_acquired")
-            if not (self.dry_run or left_alone):
+            if not (self.dry_run or self._leaves_target_alone(seen)):
                 self._recover(keeper, seen, bool(due))
             return self._work_through(keeper, until)
         finally:
             keeper.abandon()
+
+    def _has_to_write(self, seen: Look) -> bool:
+        """Whether there is something to write down although nothing may be worked."""
+        if self.dry_run:
+            return False
+        if seen.decision.skips or seen.decision.overtaken or seen.changed:
+            return True
+        return not self._leaves_target_alone(seen) and self._is_stale(seen)
+
+    def _leaves_target_alone(self, seen: Look) -> bool:
+        """A target may be away, or be restored, while its job is paused: nobody looks at it."""
+        return self.settles or (self.only is None and seen.decision.pause is not None)
 
     def terms(self) -> Terms:
         """How the job wants its lease kept on this store."""

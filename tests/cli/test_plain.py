@@ -157,7 +157,7 @@ def test_plain_command_lines_are_read_without_typer(
     [
         [],
         ["--help"],
-        ["run"],
+        ["rerun", "a"],
         ["run", "--help"],
         ["run", "a", "b"],
         ["run", "a", "--nope"],
