@@ -91,10 +91,7 @@ def _opener(config: Config, env: Environment) -> Callable[[], Store]:
 
 def _builder(config: Config, env: Environment) -> Callable[[Job], Work]:
     def build(job: Job) -> Work:
-        from functools import partial
-
         from ..core.config import TTL_ONE_HOST, sqlite_path
-        from ..core.placeholders import fill
         from ..core.sources import open_source
         from ..core.sources.spool import Spools
         from ..core.targets import open_target
@@ -102,7 +99,7 @@ def _builder(config: Config, env: Environment) -> Callable[[Job], Work]:
 
         store = sqlite_path(config.store.url)
         spools = Spools(store.with_name(f"{store.name}-spool"), job.name)
-        source = open_source(job.work.source, spools, partial(fill, timezone=job.timezone))
+        source = open_source(job.work.source, spools)
         fence_wait = job.work.fence_wait or job.lease.ttl or TTL_ONE_HOST
         target = open_target(
             job.work.target,

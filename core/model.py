@@ -217,12 +217,14 @@ class Rate:
 class Interval:
     """One intended occurrence of a job.
 
-    `id` is how users spell it; stored with the record and never changed.
+    `id` is how users spell it; stored with the record and never changed, as is `timezone`, in
+    which the date is meant that paths have. Neither is part of the identity.
     """
 
     job: str
     scheduled_at: datetime
     id: str
+    timezone: str = field(default="UTC", compare=False)
 
     @property
     def key(self) -> str:

@@ -1,7 +1,7 @@
 """Placeholders of an interval in a path: `exports/{date:%Y/%m/%d}.csv`.
 
 ``{interval}``   the interval id, or the scheduled instant under a strftime format
-``{date}``       the scheduled date in the job's time zone, `2026-11-30`, or under a format
+``{date}``       the scheduled date in the interval's time zone, `2026-11-30`, or under a format
 ``{yesterday}``  the day before the scheduled date, likewise
 
 Only these three are placeholders. Any other brace is an error rather than text: a path
@@ -49,15 +49,14 @@ def check(template: str) -> None:
             _check_pattern(match[0], pattern)
 
 
-def fill(template: str, interval: Interval, timezone: str = UTC_NAME) -> str:
-    """The template for one interval; dates are those of `timezone`. `ConfigError` as `check`,
-    and for an unknown time zone."""
+def fill(template: str, interval: Interval) -> str:
+    """The template for one interval. `ConfigError` as `check`, and for an unknown time zone."""
     check(template)
     local = interval.scheduled_at.astimezone(UTC)
-    if timezone != UTC_NAME:
+    if interval.timezone != UTC_NAME:
         from .calendars.zones import zone
 
-        local = local.astimezone(zone(timezone))
+        local = local.astimezone(zone(interval.timezone))
 
     def value(match: re.Match[str]) -> str:
         name, colon, pattern = match[1].partition(":")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from .calendars import UTC_NAME
 from .checksum import Checksum
 from .model import Ending, Interval, State, Trigger
 from .record_fields import Fields, event_value, from_text, to_text
@@ -81,6 +82,7 @@ class IntervalRecord(Fields):
     many scheduled instants, from `scheduled_at` up to and including `until_at`, whose id is
     `last_id`. While it is rerun, `earlier` is the completed record that stands again if the
     rerun fails; `reruns` is the highest rerun number ever given, so that no two are one.
+    `timezone` is that of the interval, None for UTC.
     """
 
     id: str
@@ -119,6 +121,13 @@ class IntervalRecord(Fields):
     failure: JsonObject | None = None
     waiting: JsonObject | None = None
     approval: JsonObject | None = None
+    timezone: str | None = None
+
+    @classmethod
+    def of(cls, interval: Interval) -> IntervalRecord:
+        """The record that an interval begins with."""
+        timezone = None if interval.timezone == UTC_NAME else interval.timezone
+        return cls(id=interval.id, scheduled_at=interval.scheduled_at, timezone=timezone)
 
     @property
     def phase(self) -> str:
@@ -128,7 +137,7 @@ class IntervalRecord(Fields):
 
     def interval(self, job: str) -> Interval:
         """The identity of this record."""
-        return Interval(job, self.scheduled_at, self.id)
+        return Interval(job, self.scheduled_at, self.id, self.timezone or UTC_NAME)
 
     @property
     def tag(self) -> str:

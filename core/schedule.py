@@ -61,18 +61,17 @@ class Schedule:
     def __init__(
         self, expression: str, timezone: str = calendars.UTC_NAME, dst: Dst = calendars.USUAL_DST
     ) -> None:
-        self._parts: list[tuple[datetime | None, Calendar | None]] = [
-            (None, calendar(expression, timezone, dst))
-        ]
+        self._parts = [_Part(None, calendar(expression, timezone, dst), timezone)]
 
     @classmethod
     def of(cls, versions: Sequence[Version]) -> Schedule:
         """The schedule made of versions, oldest first. The first has no beginning."""
         self = cls.__new__(cls)
         self._parts = [
-            (
+            _Part(
                 v.since if n else None,
                 calendar(v.expression, v.timezone, v.dst) if v.expression else None,
+                v.timezone,
             )
             for n, v in enumerate(versions)
         ]
@@ -111,15 +110,13 @@ class Schedule:
     def period(self) -> timedelta | None:
         """The smallest gap of the version in force, on the wall clock, where a day is always
         24 hours; None while the job is on demand."""
-        part = self._parts[-1][1]
-        return None if part is None else part.period()
+        now = self._parts[-1].calendar
+        return None if now is None else now.period()
 
     def interval_id(self, instant: datetime) -> str:
         """How users spell this instant. One that is not on the schedule has the long id."""
-        part = next(
-            (p for since, p in reversed(self._parts) if since is None or since <= instant), None
-        )
-        if part is None or not part.once_a_day or not self._is_intended(instant):
+        then = self._part(instant).calendar
+        if then is None or not then.once_a_day or not self._is_intended(instant):
             return instant_id(instant)
         if len(self._parts) > 1:
             midnight = datetime.combine(instant.astimezone(UTC), time(), UTC)
@@ -129,7 +126,7 @@ class Schedule:
 
     def interval(self, job: str, instant: datetime) -> Interval:
         """The job's interval of a scheduled instant."""
-        return Interval(job, instant, self.interval_id(instant))
+        return Interval(job, instant, self.interval_id(instant), self._part(instant).timezone)
 
     def parse_id(self, text: str) -> datetime:
         """The scheduled instant that an id names, in either spelling, or one of `gaps`.
@@ -189,9 +186,22 @@ class Schedule:
                 yield low, high, part
 
     def _spans(self) -> list[tuple[datetime | None, datetime | None, Calendar]]:
-        ends = [since for since, _ in self._parts[1:]] + [None]
+        ends = [part.since for part in self._parts[1:]] + [None]
         pairs = zip(self._parts, ends, strict=True)
-        return [(since, end, part) for (since, part), end in pairs if part is not None]
+        return [(p.since, end, p.calendar) for p, end in pairs if p.calendar is not None]
+
+    def _part(self, instant: datetime) -> _Part:
+        """The version that holds at an instant."""
+        parts = reversed(self._parts)
+        return next(part for part in parts if part.since is None or part.since <= instant)
+
+
+class _Part(NamedTuple):
+    """A version with its calendar. `since` None: it has no beginning."""
+
+    since: datetime | None
+    calendar: Calendar | None
+    timezone: str
 
 
 def instant_id(instant: datetime) -> str:

@@ -70,9 +70,8 @@ def overtaken_report(job: Job, seen: Look) -> IntervalReport:
 
 
 def _base(skip: Skip) -> IntervalRecord:
-    return skip.record or IntervalRecord(
-        id=skip.interval.id,
-        scheduled_at=skip.interval.scheduled_at,
+    return skip.record or replace(
+        IntervalRecord.of(skip.interval),
         span=skip.span,
         until_at=skip.until.scheduled_at if skip.until else None,
     )

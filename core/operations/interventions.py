@@ -102,9 +102,7 @@ def skip(app: Application, request: ActRequest) -> ActReport:
         _refuse_while_worked(app, store, job, instant)
         if record is None:
             seen = look(store, job, now)
-            record = IntervalRecord(
-                id=interval_at(seen, job.name, instant).id, scheduled_at=instant
-            )
+            record = IntervalRecord.of(interval_at(seen, job.name, instant))
         if any(store.scan(Kind.RUN, job.name, prefix=f"{instant_key(instant)}/", tag=OPEN)):
             record = _skip_abandoned(app, store, job, instant, request)
         else:

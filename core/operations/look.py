@@ -139,6 +139,7 @@ class _Found:
                     runs=record.runs,
                     rerun=record.rerun,
                     reruns=record.reruns,
+                    timezone=record.timezone,
                 )
                 self.void.append(Void(record, found.version, said, found.at))
             yield record, found.version
@@ -241,7 +242,7 @@ def interval_at(seen: Look, job: str, instant: datetime) -> Interval:
     """The identity of an instant; a job on demand takes any."""
     if seen.schedule is not None:
         return seen.schedule.interval(job, instant)
-    return Interval(job, instant, instant_id(instant))
+    return Interval(job, instant, instant_id(instant), planning.timezone_at(seen.job, instant))
 
 
 def find_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
@@ -297,4 +298,4 @@ def due_again(app: Application, job: Job, waiting: Waiting) -> bool:
 
 def new_record(due: Due) -> IntervalRecord:
     """The record an interval begins with."""
-    return due.record or IntervalRecord(id=due.interval.id, scheduled_at=due.interval.scheduled_at)
+    return due.record or IntervalRecord.of(due.interval)

@@ -118,9 +118,8 @@ def _recovered(
             closed = replace(record, state=State.COMPLETED, reason="recovered", waiting=None)
             yield from _writes(job, closed, version, newest)
     for first, until, count in _stretches(job, seen, after, newest, known):
-        record = IntervalRecord(
-            id=first.id,
-            scheduled_at=first.scheduled_at,
+        record = replace(
+            IntervalRecord.of(first),
             state=State.COMPLETED,
             reason="recovered",
             span=count,
@@ -276,6 +275,7 @@ def reopened(record: IntervalRecord, owner: str) -> IntervalRecord:
     return IntervalRecord(
         id=record.id,
         scheduled_at=record.scheduled_at,
+        timezone=record.timezone,
         state=State.UNFINISHED,
         trigger=Trigger.RERUN,
         rerun=number,

@@ -128,7 +128,7 @@ class Viewer:
     def pending(self, instant: datetime) -> IntervalView:
         """An interval that has no record yet."""
         interval = interval_at(self._seen, self._job.name, instant)
-        return self.view(IntervalRecord(id=interval.id, scheduled_at=interval.scheduled_at))
+        return self.view(IntervalRecord.of(interval))
 
     def view(self, record: IntervalRecord) -> IntervalView:
         """An interval by its record."""

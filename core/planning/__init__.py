@@ -42,7 +42,7 @@ than its now are void: they neither cover nor delay anything.
 from .decisions import Decision, Due, Skip, Waiting
 from .pauses import Pause, in_force, paused, pauses_of, unpaused
 from .policy import deadline, deadline_of, retry_at, window
-from .versions import first_horizon, floor, schedule_of, seen
+from .versions import first_horizon, floor, schedule_of, seen, timezone_at
 from .walk import LONG_SKIP, decide
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "retry_at",
     "schedule_of",
     "seen",
+    "timezone_at",
     "unpaused",
     "window",
 ]

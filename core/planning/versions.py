@@ -70,6 +70,16 @@ def schedule_of(record: JobRecord) -> Schedule | None:
     return Schedule.of(versions)
 
 
+def timezone_at(record: JobRecord, instant: datetime) -> str:
+    """The time zone of the job at an instant; before its first version, that one's."""
+    zones = [
+        str(zone)
+        for number, (since, _, zone, *_) in enumerate(record.schedules)
+        if number == 0 or from_text(since) <= instant
+    ]
+    return zones[-1]
+
+
 def floor(record: JobRecord, now: datetime) -> datetime:
     """From where `decide` must look at the job: what is settled need not be read again."""
     settled = record.settled_at

@@ -28,8 +28,11 @@ def test_placeholders_are_filled_in(template: str, path: str) -> None:
 
 
 def test_the_date_is_that_of_the_zone() -> None:
-    late = Interval("j", datetime(2026, 3, 1, 23, 30, tzinfo=UTC), "2026-03-01")
-    assert fill("{date}", late, "Asia/Tokyo") == "2026-03-02"
+    late = Interval("j", datetime(2026, 3, 1, 23, 30, tzinfo=UTC), "2026-03-01", "Asia/Tokyo")
+    assert fill("{date}", late) == "2026-03-02"
+    assert fill("{yesterday}", late) == "2026-03-01"
+    assert fill("{interval}", late) == "2026-03-01"
+    assert fill("{interval:%H%M}", late) == "0830"
 
 
 @pytest.mark.parametrize(
