@@ -22,4 +22,7 @@ if [ "$(cat .venv/made-for 2>/dev/null)" != "$wanted" ]; then
   echo "$wanted" >.venv/made-for
 fi
 
-exec .venv/bin/python -m pytest -n auto -rs "$@"
+# Compiled once, not by each worker and each process that the tests start.
+unset PYTHONDONTWRITEBYTECODE
+
+exec .venv/bin/python -m pytest -n auto --dist worksteal -rs "$@"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # The machine is shared with other workers, so that no single example has a fair deadline;
@@ -16,6 +17,13 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("reconcile")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: some tests wait for leases, which keeps none busy."""
+    return len(os.sched_getaffinity(0)) + 1
+
 
 # A developer's own configuration must not change what tests see.
 for name in [name for name in os.environ if name.startswith("RECONCILE_")]:

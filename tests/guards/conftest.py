@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,16 @@ def modules() -> list[Path]:
     return [ROOT / "__init__.py", *(f for name in PACKAGE for f in (ROOT / name).rglob("*.py"))]
 
 
-@pytest.fixture
-def copy_of_the_checkout(tmp_path: Path) -> Path:
-    """What is committed or about to be, in a folder that may be changed.
+@pytest.fixture(scope="session")
+def copy_checkout() -> Callable[[Path], Path]:
+    """Copies what is committed or about to be into a folder.
 
     It is called `reconcile`, so that with its parent on the path it is the package.
     """
-    return Path(shutil.copytree(ROOT, tmp_path / "reconcile", ignore=MADE))
+    return lambda folder: Path(shutil.copytree(ROOT, folder / "reconcile", ignore=MADE))
+
+
+@pytest.fixture
+def copy_of_the_checkout(copy_checkout: Callable[[Path], Path], tmp_path: Path) -> Path:
+    """Such a copy, which may be changed."""
+    return copy_checkout(tmp_path)

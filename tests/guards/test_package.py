@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,34 +21,46 @@ def run(*argv: str | Path, folder: Path) -> str:
     return done.stdout
 
 
-def test_the_wheel_has_every_file_of_the_package(
-    copy_of_the_checkout: Path, tmp_path: Path
-) -> None:
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
-    run(*pip, "wheel", "--no-deps", "-w", tmp_path, copy_of_the_checkout, folder=tmp_path)
-    (wheel,) = tmp_path.glob("reconcile-*.whl")
-    shipped = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+DEMO = ("sh", "examples/demo.sh")
 
-    wanted = {copy_of_the_checkout / name for name in ("__init__.py", "py.typed")}
+
+@pytest.fixture(scope="module")
+def installed(
+    copy_checkout: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """A checkout in which the example has been called once, and what that said."""
+    checkout = copy_checkout(tmp_path_factory.mktemp("package"))
+    return checkout, run(*DEMO, folder=checkout)
+
+
+def test_the_wheel_has_every_file_of_the_package(installed: tuple[Path, str]) -> None:
+    checkout, _ = installed
+    (record,) = checkout.glob("demo/.venv/lib/*/site-packages/reconcile-*.dist-info/RECORD")
+    named = {line.partition(",")[0] for line in record.read_text().splitlines()}
+    shipped = {
+        name for name in named if name.startswith("reconcile/") and "__pycache__" not in name
+    }
+
+    wanted = {checkout / name for name in ("__init__.py", "py.typed")}
     for name in ("cli", "core", "stores"):
-        wanted |= {file for file in (copy_of_the_checkout / name).rglob("*") if file.is_file()}
-    assert shipped == {str(file.relative_to(tmp_path)) for file in wanted}
+        wanted |= {file for file in (checkout / name).rglob("*") if file.is_file()}
+    assert shipped == {str(file.relative_to(checkout.parent)) for file in wanted}
+    beside = {name for name in named - shipped if ".dist-info/" not in name}
+    assert {name for name in beside if "__pycache__" not in name} == {"../../../bin/reconcile"}
 
 
 def test_the_example_installs_alone_runs_its_night_and_then_has_nothing_due(
-    copy_of_the_checkout: Path,
+    installed: tuple[Path, str],
 ) -> None:
-    demo = ("sh", "examples/demo.sh")
-    python = copy_of_the_checkout / "demo/.venv/bin/python"
-
-    first = run(*demo, folder=copy_of_the_checkout)
+    checkout, first = installed
     assert "2,400 accounts" in first
     assert "+212 -63 ~9" in first
 
-    second = run(*demo, folder=copy_of_the_checkout)
+    second = run(*DEMO, folder=checkout)
     assert "nothing due" in second
 
-    installed = run(python, "-m", "pip", "list", "--format=freeze", folder=copy_of_the_checkout)
-    assert "typer==" in installed
-    assert "pytest==" not in installed
-    assert "hypothesis==" not in installed
+    python = checkout / "demo/.venv/bin/python"
+    found = run(python, "-m", "pip", "list", "--format=freeze", folder=checkout)
+    assert "typer==" in found
+    assert "pytest==" not in found
+    assert "hypothesis==" not in found

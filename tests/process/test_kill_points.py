@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.scene import NIGHTS
+from support.scene import NIGHTS, heard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,11 +96,10 @@ def test_after_a_kill_planning_and_applying_go_on_at_the_next_range(
 
 def killed_at_random(process: subprocess.Popen[str], rng: random.Random) -> str:
     """Kill it a moment after one of its next steps, unless it has ended by then; what it said."""
-    assert process.stderr is not None
-    said = [process.stderr.readline() for _ in range(rng.randrange(STEPS_AT_MOST))]
+    said = heard(process, rng.randrange(STEPS_AT_MOST))
     time.sleep(rng.uniform(0, 0.02))
     process.kill()
-    return "".join(said) + process.communicate()[1]
+    return said + process.communicate()[1]
 
 
 def test_a_hundred_kills_at_random_moments_change_nothing_of_the_outcome(

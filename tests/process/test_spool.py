@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from support.fakes import eventually
 from support.scene import CALL, NIGHTS, is_stopped
 
 if TYPE_CHECKING:
@@ -126,10 +127,8 @@ def test_a_stopped_run_that_was_taken_over_disturbs_nobody(
     config = scene.folder / "reconcile.toml"
     config.write_text(config.read_text() + 'lease.ttl = "2s"\n')
     stopped = dying_in(scene, "Draft.finish", "SIGSTOP")
-    while not is_stopped(stopped.pid):
-        assert stopped.poll() is None
-    while not scene.grant()[1]:
-        pass
+    eventually(lambda: is_stopped(stopped.pid), "it is stopped")
+    eventually(lambda: scene.grant()[1], "its lease expires")
     after = scene.run(*RUN)
     assert after.code == 0, after.err
     os.kill(stopped.pid, signal.SIGCONT)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.fakes import eventually
-from support.scene import NIGHTS, Scene, drifted, is_stopped, night
+from support.scene import NIGHTS, Scene, drifted, heard, is_stopped, night
 
 if TYPE_CHECKING:
     import subprocess
@@ -23,6 +23,9 @@ RUN = ("run", "entitlements", "--interval", SECOND)
 SHORT = '[jobs.entitlements.lease]\nttl = "2s"\n'
 STALLS = 30
 """Stops at random moments of a night."""
+
+STEPS_AT_MOST = 50
+"""A night gets so far before it is stopped: nearly to its end, however fast the machine is."""
 
 AT_ONCE = 10
 """So many scenes wait for their leases side by side."""
@@ -80,11 +83,12 @@ def test_stopped_at_thirty_random_moments_it_writes_nothing_after_the_takeover(
         rng = random.Random(seed + number)
         scene = stage.copy(tmp_path / str(number))
         generation, _ = scene.grant()
-        first = scene.start_process(*RUN)
+        first = scene.start_process(*RUN, "-v")
         eventually(lambda: scene.grant()[0] > generation, "it has the lease")
         stopped = False
         while not stopped:
-            time.sleep(rng.uniform(0, 0.25))
+            heard(first, rng.randrange(STEPS_AT_MOST))
+            time.sleep(rng.uniform(0, 0.02))
             first.send_signal(signal.SIGSTOP)
             eventually(lambda: first.poll() is not None or is_stopped(first.pid), "it is stopped")
             # Stopped while SQLite keeps readers out too, nobody can see whose lease it is, nor
@@ -97,7 +101,7 @@ def test_stopped_at_thirty_random_moments_it_writes_nothing_after_the_takeover(
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         codes = list(pool.map(stall, range(STALLS)))
-    assert sum(code in (80, -signal.SIGKILL) for code in codes) >= STALLS // 5, codes
+    assert sum(code in (80, -signal.SIGKILL) for code in codes) >= STALLS // 2, codes
 
 
 INSIDE = [

@@ -204,6 +204,16 @@ class Scene:
         assert interval["checksum"] == recounted(after)
 
 
+def heard(process: subprocess.Popen[str], lines: int) -> str:
+    """The next so many lines of its words, or fewer where it ends; no letter more is taken."""
+    assert process.stderr is not None
+    found = b""
+    while lines and (letter := os.read(process.stderr.fileno(), 1)):
+        found += letter
+        lines -= letter == b"\n"
+    return found.decode()
+
+
 def is_stopped(pid: int) -> bool:
     """Whether a process has been stopped by SIGSTOP."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
