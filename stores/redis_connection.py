@@ -1,0 +1,197 @@
+"""One connection to a Redis or Valkey server, to the primary that sentinels name, or to a
+cluster: it runs scripts, and turns the driver's errors into ours.
+
+Retries. The driver repeats nothing: its own retries would hide that an answer was lost, and
+only the caller knows which request may be sent twice. Two answers are no answer yet, since
+the server has done nothing: that it does not know the script (it is sent whole), and that
+another node of the cluster has the keys (it is asked). After any other trouble the
+connection is given up, and the next call makes a new one, asking the sentinels again.
+
+Replicas. With ``?wait=N`` a script that writes is followed by WAIT on the same connection.
+Fewer replicas in time is an unknown outcome, as if the answer had been lost.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import redis.exceptions as driver
+
+from ..core.errors import StoreUnreachable
+from .redis_errors import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import redis
+
+    from .redis_rows import Argument
+    from .redis_scripts import Script
+    from .redis_url import RedisAddress
+
+_REDIRECTS = 5
+_Node = tuple[str, int]
+
+
+class RedisConnection:
+    """Runs scripts. Safe to share by threads; each call is on its own."""
+
+    def __init__(self, address: RedisAddress, patience: float) -> None:
+        """Connects to nothing yet. `patience`: seconds that one call may take."""
+        self.address = address
+        self.location = address.location
+        # A call is connecting, an answer, and maybe waiting for replicas.
+        self._step = patience / 3
+        self._guard = Lock()
+        self._clients: dict[_Node | None, redis.Redis] = {}
+        self._where: dict[str, _Node] = {}
+
+    def run(
+        self,
+        script: Script,
+        slot: str,
+        keys: Sequence[str],
+        arguments: Sequence[Argument],
+        *,
+        writes: bool = True,
+    ) -> Any:
+        """What the script answers. `slot` is the hash tag of its keys."""
+        whole = ("EVAL", script.text, len(keys), *keys, *arguments)
+        short = ("EVALSHA", script.sha, *whole[2:])
+
+        def ask(client: redis.Redis, before: Sequence[str]) -> Any:
+            try:
+                answer = self._send(client, short, before)
+            except driver.NoScriptError:
+                answer = self._send(client, whole, before)
+            if writes and self.address.wait:
+                self._wait_for_replicas(client)
+            return answer
+
+        return self._safely(lambda: self._redirected(slot, ask))
+
+    def ask(self, *command: Argument) -> Any:
+        """What the server answers to one command about itself."""
+        return self._safely(lambda: self._client(None).execute_command(*command))
+
+    def close(self) -> None:
+        """Give the connection back; harmless when repeated."""
+        with self._guard:
+            self._give_up()
+
+    # --- inside, under the guard
+
+    def _safely(self, work: Callable[[], Any]) -> Any:
+        with self._guard:
+            try:
+                return work()
+            except driver.RedisError as error:
+                if not isinstance(error, driver.ResponseError) or isinstance(
+                    error, driver.ReadOnlyError | driver.ClusterDownError
+                ):
+                    self._give_up()
+                raise refusal(error, self.location) from error
+            except BaseException:
+                self._give_up()  # an answer may still be on its way
+                raise
+
+    def _give_up(self) -> None:
+        clients, self._clients, self._where = self._clients, {}, {}
+        for client in clients.values():
+            client.close()
+
+    def _redirected(self, slot: str, ask: Callable[[redis.Redis, Sequence[str]], Any]) -> Any:
+        """Ask whoever has the slot. A node that refers to another has done nothing."""
+        before: tuple[str, ...] = ()
+        node = self._where.get(slot)
+        for _ in range(_REDIRECTS):
+            try:
+                return ask(self._client(node), before)
+            except driver.MovedError as moved:
+                node, before = self._other_node(moved), ()
+                self._where[slot] = node
+            except driver.AskError as once:
+                node, before = self._other_node(once), ("ASKING",)
+        raise driver.ClusterDownError("CLUSTERDOWN the nodes refer to each other")
+
+    def _other_node(self, error: driver.AskError) -> _Node:
+        # A node that does not know its own name leaves it out.
+        return error.host or self.address.nodes[0][0], error.port
+
+    @staticmethod
+    def _send(client: redis.Redis, command: Sequence[Argument], before: Sequence[str]) -> Any:
+        if before:
+            client.execute_command(*before)
+        return client.execute_command(*command)
+
+    def _wait_for_replicas(self, client: redis.Redis) -> None:
+        wanted = self.address.wait
+        found = client.execute_command("WAIT", wanted, int(self._step * 1000))
+        if found < wanted:
+            raise StoreUnreachable(
+                f"the store {self.location} has the write, but only {found} of {wanted} "
+                "replicas confirmed it in time",
+                hint="check its replicas: redis-cli info replication",
+            )
+
+    # --- connecting
+
+    def _client(self, node: _Node | None) -> redis.Redis:
+        """A client of that node, None for the one that the address names."""
+        client = self._clients.get(node)
+        if client is None:
+            client = self._connect(node)
+            self._clients[node] = client
+        return client
+
+    def _connect(self, node: _Node | None) -> redis.Redis:
+        from redis import Redis
+
+        address = self.address
+        login = {"username": address.user, "password": address.password}
+        if address.socket:
+            return Redis(
+                unix_socket_path=address.socket, db=address.database, **login, **self._how()
+            )
+        if node is None:
+            node = self._primary() if address.service else address.nodes[0]
+        return Redis(host=node[0], port=node[1], db=address.database, **login, **self._how())
+
+    def _primary(self) -> _Node:
+        from redis.sentinel import Sentinel
+
+        login = {
+            "username": self.address.sentinel_user,
+            "password": self.address.sentinel_password,
+        }
+        sentinels = Sentinel(list(self.address.nodes), sentinel_kwargs={**login, **self._how()})
+        try:
+            found: _Node = sentinels.discover_master(self.address.service)
+        finally:
+            for sentinel in sentinels.sentinels:
+                sentinel.close()
+        return found
+
+    def _how(self) -> Mapping[str, Any]:
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        address = self.address
+        how: dict[str, Any] = {
+            "socket_connect_timeout": self._step,
+            # The server itself waits for replicas that long before it answers.
+            "socket_timeout": self._step * (1.5 if address.wait else 1),
+            "single_connection_client": True,
+            "retry": Retry(NoBackoff(), 0),
+            "protocol": 2,
+            "driver_info": None,
+        }
+        if address.tls:
+            how |= {
+                "ssl": True,
+                "ssl_ca_certs": address.ca,
+                "ssl_certfile": address.cert,
+                "ssl_keyfile": address.key,
+            }
+        return how

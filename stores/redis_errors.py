@@ -1,0 +1,131 @@
+"""What the errors of a Redis or Valkey server mean to the user.
+
+A message names the server by its location, which has no user and no password in it. Words
+of the server are repeated only where they are known to hold no argument of ours.
+"""
+
+from __future__ import annotations
+
+import redis.exceptions as driver
+
+from ..core.errors import (
+    AccessDenied,
+    ConfigError,
+    ReconcileError,
+    StoreUnreachable,
+    StoreUnusable,
+)
+
+_NOT_NOW = {
+    "OOM": ("is out of memory and takes no writes", "free memory, or raise maxmemory"),
+    "READONLY": (
+        "is a read-only replica",
+        "name the primary in [store] url, or let sentinels say which it is: "
+        "redis+sentinel://HOST:26379/SERVICE",
+    ),
+    "MISCONF": (
+        "takes no writes, because it could not save to its disk",
+        "see its log; free space on its disk",
+    ),
+    "NOREPLICAS": (
+        "takes no writes, because it has fewer replicas than min-replicas-to-write",
+        "bring its replicas back",
+    ),
+    "MASTERDOWN": ("is a replica that has lost its primary", "bring the primary back"),
+    "CLUSTERDOWN": ("is part of a cluster that is down", "see: redis-cli cluster info"),
+    "TRYAGAIN": ("is moving the keys of this job to another node", "try again"),
+    "LOADING": ("is still loading its data", "try again"),
+    "BUSY": ("is busy with a script of somebody else", "see: redis-cli script kill"),
+    "UNBLOCKED": ("has become a replica", "try again"),
+}
+"""Answers of a server that will be able to, one day; with what to do about them."""
+
+
+def refusal(error: driver.RedisError, location: str) -> ReconcileError:
+    """What an error means. One that can only be a mistake of ours is raised as it is."""
+    code = _code(error)
+    if code in _NOT_NOW:
+        text, hint = _NOT_NOW[code]
+        return StoreUnreachable(f"the store {location} {text}", hint=hint)
+    if isinstance(error, driver.AuthenticationError | driver.AuthenticationWrongNumberOfArgsError):
+        return AccessDenied(
+            f"the store {location} refuses this user or password",
+            hint="check the user and the password in [store] url",
+        )
+    if isinstance(error, driver.NoPermissionError | driver.AuthorizationError):
+        return AccessDenied(
+            f"the store {location} does not let this user do what the store needs",
+            hint="see which command or key it was: redis-cli ACL LOG; what is needed is in "
+            "stores/redis.py",
+        )
+    if isinstance(error, driver.TimeoutError):
+        return StoreUnreachable(
+            f"the store {location} did not answer in time",
+            hint="check the server and the network",
+        )
+    if isinstance(error, driver.ConnectionError):
+        return _no_connection(error, location)
+    return _answered(error, code, location)
+
+
+def _code(error: driver.RedisError) -> str:
+    """The first word of the server's answer, which redis-py takes off the errors it knows."""
+    return error.status_code or str(error).partition(" ")[0]
+
+
+def _no_connection(error: driver.ConnectionError, location: str) -> ReconcileError:
+    words = str(error)
+    if "CERTIFICATE_VERIFY_FAILED" in words:
+        return StoreUnreachable(
+            f"the certificate of the store {location} is not trusted",
+            hint="name who signed it: ?ca=FILE behind [store] url",
+        )
+    if isinstance(error, driver.MaxConnectionsError) or "max number of clients" in words:
+        return StoreUnreachable(
+            f"the store {location} has no connection left", hint="raise its maxclients"
+        )
+    return StoreUnreachable(
+        f"the store {location} cannot be reached ({_reason(error)})",
+        hint="check that the server runs, and the address in [store] url",
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause in the words of the operating system."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return "the connection was lost" if isinstance(error, driver.RedisError) else str(error)
+
+
+def _answered(error: driver.RedisError, code: str, location: str) -> ReconcileError:
+    words = str(error)
+    if code == "WRONGTYPE" or "script: " in words or "user_script" in words:
+        return StoreUnusable(
+            f"the store {location} is damaged: one of its keys is not what it should be "
+            f"({_first_words(words)})",
+            hint="restore it from a copy, or name another prefix in [store] url: a new store "
+            "is created and goes on from what the target knows",
+        )
+    if "DB index" in words or "SELECT is not allowed" in words:
+        return ConfigError(
+            f"[store] url: the server has no such database as {location}",
+            hint="a cluster has database 0 only; others as many as its `databases` says",
+        )
+    if words.startswith("unknown command"):
+        return StoreUnusable(
+            f"the store {location} does not know a command that is needed ({words[:60]})",
+            hint="Redis 7 or Valkey is needed, with EVAL and EVALSHA not renamed",
+        )
+    if code == "DENIED":
+        return AccessDenied(
+            f"the store {location} is in protected mode and takes no calls from other hosts",
+            hint="give it a password, see its protected-mode",
+        )
+    raise error
+
+
+def _first_words(text: str) -> str:
+    line = text.partition("\n")[0].partition("script: ")[0]
+    return line.strip(" ,")[:100]

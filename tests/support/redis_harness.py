@@ -1,0 +1,111 @@
+"""The Redis store as its tests see it: scripts whose clock stands still until it is moved.
+
+The text of the scripts is the program's own, but for one thing: where they ask the server for
+its TIME, they get the instant of a clock that tests move.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+from reconcile.stores.encoding import to_micros
+from reconcile.stores.redis import RedisStore
+from reconcile.stores.redis_connection import RedisConnection
+from reconcile.stores.redis_probe import Probe
+from reconcile.stores.redis_rows import job_keys, lease_keys
+from reconcile.stores.redis_scripts import script, texts
+from reconcile.stores.redis_url import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from reconcile.core.model import JsonObject, Kind, LeaseKey
+    from reconcile.stores.redis_scripts import Script
+    from reconcile.stores.testing import MovedClock
+
+TIME = "redis.call('TIME')"
+
+
+class RedisHarness:
+    """One fresh store on a server. `change` rewrites the text of each script."""
+
+    def __init__(
+        self, url: str, clock: MovedClock, change: Callable[[str, str], str] = lambda _, text: text
+    ) -> None:
+        self.address = parse(url)
+        self.clock = clock
+        self._change = change
+        self._wall_at_start = clock.now()
+        self._boot_at_start = clock.boot()
+        self.scripts: dict[str, Script] = {}
+        self._set_time()
+        self._opened: list[RedisStore] = []
+        self.raw = raw_client(self.address)
+
+    def open(self, **how: Any) -> RedisStore:
+        return self.open_with(self.scripts, **how)
+
+    def open_with(self, scripts: Mapping[str, Script], patience: float = 15) -> RedisStore:
+        connection = RedisConnection(self.address, patience)
+        store = RedisStore(connection, scripts, Probe(False, ()), new_id=lambda: "5t0re")
+        self._opened.append(store)
+        return store
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self._set_time()
+
+    def step_wall_clock(self, seconds: float) -> None:
+        self.clock.step(seconds)
+        self._set_time()
+
+    def _set_time(self) -> None:
+        """The server's clock is moved by what passes, and by nobody's wall clock."""
+        passed = self.clock.boot() - self._boot_at_start
+        server = to_micros(self._wall_at_start) + round(passed * 1_000_000)
+        callers = to_micros(self.clock.now())
+        for name, text in texts().items():
+            text = self._change(name, text)
+            text = text.replace("CALLERS_TIME", literal(callers)).replace(TIME, literal(server))
+            self.scripts[name] = script(text)
+
+    def close(self) -> None:
+        for store in self._opened:
+            store.close()
+        for key in self.raw.scan_iter(f"{self.address.prefix}:*", count=1000):
+            self.raw.delete(key)
+        self.raw.close()
+
+    def peek_generation(self, key: LeaseKey) -> int | None:
+        found = self.raw.hget(lease_keys(self.address.prefix, key)[1], "generation")
+        return None if found is None else int(found)
+
+    def peek_record(self, kind: Kind, job: str, key: str) -> JsonObject | None:
+        records = job_keys(self.address.prefix, job)[2]
+        found = self.raw.hget(records, f"{kind}/{key}")
+        if found is None:
+            return None
+        length, _, rest = found.split(b" ", 3)[3].partition(b":")
+        return json.loads(rest[int(length) :])
+
+
+def literal(micros: int) -> str:
+    """An answer to TIME."""
+    return f"{{'{micros // 1_000_000}', '{micros % 1_000_000}'}}"
+
+
+def raw_client(address: Any) -> redis.Redis:
+    """A look behind the store's back."""
+    if address.socket:
+        return redis.Redis(unix_socket_path=address.socket, db=address.database)
+    host, port = address.nodes[0]
+    return redis.Redis(
+        host=host,
+        port=port,
+        db=address.database,
+        username=address.user,
+        password=address.password,
+    )
