@@ -192,7 +192,10 @@ Write: TypeAlias = "Put | Delete | Append"
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """What a store says of itself. `now` is its clock, the only one that decides expiry."""
+    """What a store says of itself. `now` is its clock, the only one that decides expiry.
+
+    `warnings` say in whole sentences what the store cannot promise as it is set up.
+    """
 
     id: str
     now: datetime
@@ -200,6 +203,7 @@ class StoreFacts:
     durable: bool
     default_ttl: timedelta
     location: str
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

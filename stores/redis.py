@@ -44,6 +44,8 @@ from .encoding import (
     holder_to_text,
     to_json_text,
 )
+from .redis_connection import RedisConnection
+from .redis_probe import Probe, probe
 from .redis_rows import (
     SCHEMA_VERSION,
     job_keys,
@@ -54,6 +56,7 @@ from .redis_rows import (
     to_lease,
     to_record,
 )
+from .redis_scripts import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,10 +73,10 @@ if TYPE_CHECKING:
         RunId,
         Write,
     )
-    from .redis_connection import RedisConnection
-    from .redis_probe import Probe
+    from ..core.ports import Store
     from .redis_rows import Argument
     from .redis_scripts import Script
+    from .redis_url import RedisAddress
 
 _MOST = 2**53 - 1
 """The greatest number that Lua counts exactly."""
@@ -118,6 +121,7 @@ class RedisStore:
             durable=self._probed.durable,
             default_ttl=TTL_NETWORK,
             location=self._connection.location,
+            warnings=self._probed.warnings,
         )
 
     # --- leases
@@ -262,9 +266,7 @@ class RedisStore:
             )
         return found, int(seconds) * 1_000_000 + int(micros)
 
-    def _read(
-        self, name: str, job: str, keys: Sequence[str], arguments: Sequence[Argument]
-    ) -> Any:
+    def _read(self, name: str, job: str, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         return self._connection.run(self._scripts[name], job, keys, arguments, writes=False)
 
     def _meet(self, job: str, owner: bytes) -> None:
@@ -327,6 +329,27 @@ class RedisStore:
             f"{self._connection.location} cannot count any more",
             hint="look at reconcile_fence in the target: no store of ours gets there by itself",
         )
+
+
+def connector(
+    address: RedisAddress, *, patience: float, new_id: Callable[[], str]
+) -> Callable[[], Store]:
+    """A function that opens one more connection to the store with each call. The server is
+    looked at by the first."""
+    scripts = load()
+    probed: list[Probe] = []
+
+    def connect() -> Store:
+        connection = RedisConnection(address, patience)
+        try:
+            if not probed:
+                probed.append(probe(connection))
+            return RedisStore(connection, scripts, probed[0], new_id=new_id)
+        except BaseException:
+            connection.close()
+            raise
+
+    return connect
 
 
 def _fenced_out(fence: Fence, newer: Lease | None) -> FencedOut:

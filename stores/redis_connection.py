@@ -14,7 +14,7 @@ Fewer replicas in time is an unknown outcome, as if the answer had been lost.
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import redis.exceptions as driver
 
@@ -22,9 +22,7 @@ from ..core.errors import StoreUnreachable
 from .redis_errors import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import redis
+    from collections.abc import Callable, Sequence
 
     from .redis_rows import Argument
     from .redis_scripts import Script
@@ -32,6 +30,13 @@ if TYPE_CHECKING:
 
 _REDIRECTS = 5
 _Node = tuple[str, int]
+
+
+class _Client(Protocol):
+    """The part of redis-py's client that is needed here."""
+
+    def execute_command(self, *command: Argument) -> Any: ...
+    def close(self) -> None: ...
 
 
 class RedisConnection:
@@ -44,7 +49,7 @@ class RedisConnection:
         # A call is connecting, an answer, and maybe waiting for replicas.
         self._step = patience / 3
         self._guard = Lock()
-        self._clients: dict[_Node | None, redis.Redis] = {}
+        self._clients: dict[_Node | None, _Client] = {}
         self._where: dict[str, _Node] = {}
 
     def run(
@@ -60,7 +65,7 @@ class RedisConnection:
         whole = ("EVAL", script.text, len(keys), *keys, *arguments)
         short = ("EVALSHA", script.sha, *whole[2:])
 
-        def ask(client: redis.Redis, before: Sequence[str]) -> Any:
+        def ask(client: _Client, before: Sequence[str]) -> Any:
             try:
                 answer = self._send(client, short, before)
             except driver.NoScriptError:
@@ -101,7 +106,7 @@ class RedisConnection:
         for client in clients.values():
             client.close()
 
-    def _redirected(self, slot: str, ask: Callable[[redis.Redis, Sequence[str]], Any]) -> Any:
+    def _redirected(self, slot: str, ask: Callable[[_Client, Sequence[str]], Any]) -> Any:
         """Ask whoever has the slot. A node that refers to another has done nothing."""
         before: tuple[str, ...] = ()
         node = self._where.get(slot)
@@ -120,12 +125,12 @@ class RedisConnection:
         return error.host or self.address.nodes[0][0], error.port
 
     @staticmethod
-    def _send(client: redis.Redis, command: Sequence[Argument], before: Sequence[str]) -> Any:
+    def _send(client: _Client, command: Sequence[Argument], before: Sequence[str]) -> Any:
         if before:
             client.execute_command(*before)
         return client.execute_command(*command)
 
-    def _wait_for_replicas(self, client: redis.Redis) -> None:
+    def _wait_for_replicas(self, client: _Client) -> None:
         wanted = self.address.wait
         found = client.execute_command("WAIT", wanted, int(self._step * 1000))
         if found < wanted:
@@ -137,7 +142,7 @@ class RedisConnection:
 
     # --- connecting
 
-    def _client(self, node: _Node | None) -> redis.Redis:
+    def _client(self, node: _Node | None) -> _Client:
         """A client of that node, None for the one that the address names."""
         client = self._clients.get(node)
         if client is None:
@@ -145,27 +150,32 @@ class RedisConnection:
             self._clients[node] = client
         return client
 
-    def _connect(self, node: _Node | None) -> redis.Redis:
+    def _connect(self, node: _Node | None) -> _Client:
         from redis import Redis
 
         address = self.address
-        login = {"username": address.user, "password": address.password}
+        how = self._how() | {
+            "username": address.user,
+            "password": address.password,
+            "db": address.database,
+        }
         if address.socket:
-            return Redis(
-                unix_socket_path=address.socket, db=address.database, **login, **self._how()
-            )
+            return Redis(unix_socket_path=address.socket, **how)
         if node is None:
             node = self._primary() if address.service else address.nodes[0]
-        return Redis(host=node[0], port=node[1], db=address.database, **login, **self._how())
+        return Redis(host=node[0], port=node[1], **how)
 
     def _primary(self) -> _Node:
+        """Who is the primary now, as the first sentinel that answers says."""
         from redis.sentinel import Sentinel
 
-        login = {
+        how = self._how() | {
             "username": self.address.sentinel_user,
             "password": self.address.sentinel_password,
         }
-        sentinels = Sentinel(list(self.address.nodes), sentinel_kwargs={**login, **self._how()})
+        sentinels: Any = Sentinel(  # type: ignore[no-untyped-call]
+            list(self.address.nodes), sentinel_kwargs=how
+        )
         try:
             found: _Node = sentinels.discover_master(self.address.service)
         finally:
@@ -173,7 +183,7 @@ class RedisConnection:
                 sentinel.close()
         return found
 
-    def _how(self) -> Mapping[str, Any]:
+    def _how(self) -> dict[str, Any]:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 

@@ -47,16 +47,16 @@ def refusal(error: driver.RedisError, location: str) -> ReconcileError:
     if code in _NOT_NOW:
         text, hint = _NOT_NOW[code]
         return StoreUnreachable(f"the store {location} {text}", hint=hint)
+    if code == "NOPERM" or "ACL failure" in str(error):
+        return AccessDenied(
+            f"the store {location} does not let this user do what a store needs",
+            hint="see which command or key it was: redis-cli acl log; all that are needed are "
+            "listed in stores/redis.py",
+        )
     if isinstance(error, driver.AuthenticationError | driver.AuthenticationWrongNumberOfArgsError):
         return AccessDenied(
             f"the store {location} refuses this user or password",
             hint="check the user and the password in [store] url",
-        )
-    if isinstance(error, driver.NoPermissionError | driver.AuthorizationError):
-        return AccessDenied(
-            f"the store {location} does not let this user do what the store needs",
-            hint="see which command or key it was: redis-cli ACL LOG; what is needed is in "
-            "stores/redis.py",
         )
     if isinstance(error, driver.TimeoutError):
         return StoreUnreachable(
@@ -115,7 +115,7 @@ def _answered(error: driver.RedisError, code: str, location: str) -> ReconcileEr
         )
     if words.startswith("unknown command"):
         return StoreUnusable(
-            f"the store {location} does not know a command that is needed ({words[:60]})",
+            f"the store {location} does not know a command that is needed ({_first_words(words)})",
             hint="Redis 7 or Valkey is needed, with EVAL and EVALSHA not renamed",
         )
     if code == "DENIED":
@@ -127,5 +127,7 @@ def _answered(error: driver.RedisError, code: str, location: str) -> ReconcileEr
 
 
 def _first_words(text: str) -> str:
-    line = text.partition("\n")[0].partition("script: ")[0]
-    return line.strip(" ,")[:100]
+    """What the server says, without the script's place and the arguments of a command."""
+    for end in ("\n", "script: ", ", with args"):
+        text = text.partition(end)[0]
+    return text.strip(" ,")[:100]

@@ -32,9 +32,10 @@ class Probe(NamedTuple):
 
 def probe(connection: RedisConnection) -> Probe:
     """Look at the server. Raises `ConfigError` or `StoreUnusable` where it cannot be used."""
-    info, config = _info(connection), _config(connection)
     name = connection.location
+    info = _info(connection)
     _refuse_old(name, info)
+    config = _config(connection)
     policy = info.get("maxmemory_policy") or config.get("maxmemory-policy")
     if str(policy).startswith("allkeys"):
         raise ConfigError(
@@ -83,15 +84,13 @@ def _info(connection: RedisConnection) -> Mapping[str, Any]:
 
 def _config(connection: RedisConnection) -> Mapping[str, str]:
     """Some of the server's settings; empty where nobody may see them."""
-    found: dict[str, str] = {}
-    for name in ("save", "appendonly", "appendfsync", "maxmemory-policy"):
-        try:
-            answer = connection.ask("CONFIG", "GET", name)
-        except (AccessDenied, StoreUnusable):  # not permitted, or renamed away
-            return {}
-        if answer:
-            found[name] = bytes(answer[1]).decode()
-    return found
+    names = ("save", "appendonly", "appendfsync", "maxmemory-policy")
+    try:
+        answer = connection.ask("CONFIG", "GET", *names)
+    except (AccessDenied, StoreUnusable):  # not permitted, or renamed away
+        return {}
+    texts = [bytes(part).decode() for part in answer]
+    return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
 def _is_password(denied: AccessDenied) -> bool:

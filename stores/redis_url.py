@@ -105,9 +105,7 @@ def _at_socket(scheme: str, address: RedisAddress, place: str, database: str) ->
 def _at_hosts(scheme: str, address: RedisAddress, place: str) -> RedisAddress:
     hosts, _, path = place.partition("/")
     is_sentinel = scheme in _SENTINELS
-    nodes = tuple(
-        _node(text, SENTINEL_PORT if is_sentinel else PORT) for text in hosts.split(",")
-    )
+    nodes = tuple(_node(text, SENTINEL_PORT if is_sentinel else PORT) for text in hosts.split(","))
     service = ""
     if is_sentinel:
         service, _, path = path.partition("/")
@@ -120,7 +118,9 @@ def _at_hosts(scheme: str, address: RedisAddress, place: str) -> RedisAddress:
             "redis+sentinel://HOST,HOST/SERVICE",
         )
     database = _number("the database", path or "0")
-    names = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in nodes)
+    names = ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in nodes
+    )
     location = f"{scheme}://{names}/{service + '/' if service else ''}{database}"
     return address._replace(
         location=_shown(location, address),

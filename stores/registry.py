@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..core.ports import Clock, Entropy, Host, Store
 
 ENTRY_POINTS = "reconcile.stores"
-_NOT_YET = frozenset({"postgres", "postgresql", "redis", "rediss", "valkey"})
+_NOT_YET = frozenset({"postgres", "postgresql"})
 
 
 class Opener(Protocol):
@@ -44,8 +44,9 @@ def opener(
     `patience`: seconds that one call may wait for others, or for an answer; shorter than
     half of what a lease's trust window ends before the lease (`Terms.patience`).
 
-    ``sqlite:///absolute/path?single_host=yes`` (see `core.config.sqlite_url`) or
-    ``memory:``. Raises `ConfigError` where the URL names no store.
+    ``sqlite:///absolute/path?single_host=yes`` (see `core.config.sqlite_url`), ``memory:``,
+    or an address of Redis or Valkey (see `stores/redis_url.py`). Raises `ConfigError` where
+    the URL names no store.
     """
     scheme = url.partition(":")[0]
     if scheme in _BUILT_IN:
@@ -119,7 +120,35 @@ def _memory(
     return server.connect
 
 
-_BUILT_IN: dict[str, Opener] = {"sqlite": _sqlite, "memory": _memory}
+def _redis(
+    url: str, *, clock: Clock, host: Host, entropy: Entropy, patience: float
+) -> Callable[[], Store]:
+    del clock, host  # the server's clock decides
+    from .redis_url import parse
+
+    address = parse(url)
+    try:
+        from .redis import connector
+    except ModuleNotFoundError as error:
+        if error.name != "redis":
+            raise
+        raise ConfigError(
+            "[store] url: a Redis or Valkey store needs redis-py, which is not installed",
+            hint="pip install 'reconcile[redis]'",
+        ) from error
+    return connector(address, patience=patience, new_id=entropy.token)
+
+
+_REDIS = tuple(
+    f"{server}{how}"
+    for server in ("redis", "rediss", "valkey", "valkeys")
+    for how in ("", "+sentinel")
+)
+_BUILT_IN: dict[str, Opener] = {
+    "sqlite": _sqlite,
+    "memory": _memory,
+    **dict.fromkeys([*_REDIS, "unix", "redis+unix", "valkey+unix"], _redis),
+}
 
 
 def _registered() -> dict[str, EntryPoint]:
@@ -129,4 +158,5 @@ def _registered() -> dict[str, EntryPoint]:
 
 
 def _schemes(names: Iterable[str]) -> str:
-    return "known are " + ", ".join(f"{name}:" for name in sorted(names))
+    plain = sorted(name for name in names if "+" not in name)
+    return "known are " + ", ".join(f"{name}:" for name in plain)

@@ -71,6 +71,7 @@ def status(
             config=str(app.config.path),
             store=facts.location,
             interval=detail,
+            notes=facts.warnings,
         )
 
 

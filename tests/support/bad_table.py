@@ -443,9 +443,9 @@ CONFIGURATIONS = [
     ),
     Bad(
         "store of a later version",
-        make.job('[store]\nurl = "redis://h/0"'),
+        make.job('[store]\nurl = "postgresql://h/db"'),
         78,
-        "only SQLite stores",
+        "a Postgres store is not supported",
         "name a file",
     ),
     Bad(

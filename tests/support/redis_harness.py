@@ -68,9 +68,8 @@ class RedisHarness:
         server = to_micros(self._wall_at_start) + round(passed * 1_000_000)
         callers = to_micros(self.clock.now())
         for name, text in texts().items():
-            text = self._change(name, text)
-            text = text.replace("CALLERS_TIME", literal(callers)).replace(TIME, literal(server))
-            self.scripts[name] = script(text)
+            changed = self._change(name, text).replace("CALLERS_TIME", literal(callers))
+            self.scripts[name] = script(changed.replace(TIME, literal(server)))
 
     def close(self) -> None:
         for store in self._opened:

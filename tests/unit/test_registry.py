@@ -58,15 +58,16 @@ def test_connections_of_one_opener_in_memory_share_a_server() -> None:
     assert connect().facts().default_ttl == TTL_ONE_HOST
 
 
+KNOWN = "memory:, redis:, rediss:, sqlite:, unix:, valkey:, valkeys:"
+
+
 @pytest.mark.parametrize(
     ("url", "message", "hint"),
     [
-        ("mysql://host/db", "is not a kind of store", "known are memory:, sqlite:"),
-        ("state.db", "is not a kind of store", "known are memory:, sqlite:"),
+        ("mysql://host/db", "is not a kind of store", f"known are {KNOWN}"),
+        ("state.db", "is not a kind of store", f"known are {KNOWN}"),
         ("postgresql://h/db", "this version has no postgresql store", "sqlite:///PATH"),
         ("postgres://h/db", "this version has no postgres store", "sqlite:///PATH"),
-        ("redis://h", "this version has no redis store", "sqlite:///PATH"),
-        ("rediss://h", "this version has no rediss store", "sqlite:///PATH"),
         ("sqlite://", "names no file", "sqlite:///absolute/path"),
         ("sqlite:///", "names no file", "sqlite:///absolute/path"),
         ("sqlite:state.db", "names no file", "sqlite:///absolute/path"),
@@ -85,7 +86,7 @@ def test_a_url_that_names_no_store_is_refused_before_it_is_opened(
 
 
 def test_a_password_is_not_shown() -> None:
-    for url in ("redis://:hunter2@host", "mysql://root:hunter2@host/db"):
+    for url in ("postgres://:hunter2@host", "mysql://root:hunter2@host/db"):
         with pytest.raises(ConfigError) as refused:
             opened_by(url)
         assert "hunter2" not in str(refused.value) + refused.value.hint
@@ -100,13 +101,23 @@ def test_a_store_of_somebody_else_is_found_by_its_scheme(monkeypatch) -> None:
     assert opened_by("etcd://host")() == "etcd://host"
     with pytest.raises(ConfigError) as refused:
         opened_by("mysql://host")
-    assert refused.value.hint == "known are etcd:, memory:, sqlite:"
+    assert refused.value.hint == f"known are etcd:, {KNOWN}"
+
+
+def test_a_redis_store_without_its_driver_says_how_to_install_it(monkeypatch) -> None:
+    for name in list(sys.modules):
+        if name.startswith(("reconcile.stores.redis", "redis.")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(ConfigError, match="needs redis-py") as refused:
+        opened_by("valkey://host")
+    assert refused.value.hint == "pip install 'reconcile[redis]'"
 
 
 def test_no_store_is_imported_before_it_is_opened() -> None:
     program = (
         "import sys, reconcile.stores.registry\n"
-        "late = {'reconcile.stores.sqlite', 'reconcile.stores.memory', 'sqlite3'}\n"
+        "late = {'reconcile.stores.sqlite', 'reconcile.stores.memory', 'sqlite3', 'redis'}\n"
         "print(late & set(sys.modules))"
     )
     done = subprocess.run(

@@ -417,7 +417,7 @@ class TestRefusals:
         [
             ('[alerts]\ncommand = ["x"]', "line 1: alerts: is not supported by this version"),
             ('[store]\nkeep = "1d"', "line 2: store.keep: is not supported by this version"),
-            ('[store]\nurl = "redis://x"', "line 2: store.url: only SQLite stores"),
+            ('[store]\nurl = "postgres://x"', "line 2: store.url: a Postgres store"),
             (
                 '[store]\nurl = "sqlite://host/x"',
                 "line 2: store.url: 'sqlite://host/x' is no address",
