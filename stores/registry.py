@@ -130,7 +130,7 @@ def _redis(
     try:
         from .redis import connector
     except ModuleNotFoundError as error:
-        if error.name != "redis":
+        if str(error.name).partition(".")[0] != "redis":
             raise
         raise ConfigError(
             "[store] url: a Redis or Valkey store needs redis-py, which is not installed",

@@ -10,6 +10,7 @@ local WIDTH = 8
 -- and the version that stands. Later writes see what earlier ones would have written.
 local function conflict(from)
   -- Keys of another type would be met half way.
+  redis.call('HLEN', JOB)
   redis.call('ZCARD', INDEX)
   redis.call('ZCARD', TAGS)
   redis.call('HLEN', BLOBS)

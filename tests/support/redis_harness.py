@@ -7,6 +7,7 @@ its TIME, they get the instant of a clock that tests move.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -20,21 +21,19 @@ from reconcile.stores.redis_scripts import script, texts
 from reconcile.stores.redis_url import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from reconcile.core.model import JsonObject, Kind, LeaseKey
     from reconcile.stores.redis_scripts import Script
     from reconcile.stores.testing import MovedClock
 
 TIME = "redis.call('TIME')"
+Change = Callable[[str, str], str]
+"""From a script's name and text to another text."""
 
 
 class RedisHarness:
     """One fresh store on a server. `change` rewrites the text of each script."""
 
-    def __init__(
-        self, url: str, clock: MovedClock, change: Callable[[str, str], str] = lambda _, text: text
-    ) -> None:
+    def __init__(self, url: str, clock: MovedClock, change: Change = lambda _, text: text) -> None:
         self.address = parse(url)
         self.clock = clock
         self._change = change
@@ -45,12 +44,9 @@ class RedisHarness:
         self._opened: list[RedisStore] = []
         self.raw = raw_client(self.address)
 
-    def open(self, **how: Any) -> RedisStore:
-        return self.open_with(self.scripts, **how)
-
-    def open_with(self, scripts: Mapping[str, Script], patience: float = 15) -> RedisStore:
+    def open(self, new_id: str = "5t0re", patience: float = 15) -> RedisStore:
         connection = RedisConnection(self.address, patience)
-        store = RedisStore(connection, scripts, Probe(False, ()), new_id=lambda: "5t0re")
+        store = RedisStore(connection, self.scripts, Probe(False, ()), new_id=lambda: new_id)
         self._opened.append(store)
         return store
 
