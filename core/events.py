@@ -89,6 +89,15 @@ class Waits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Warned:
+    """Work goes on, but people should know this of the store or of this host's clock."""
+
+    job: str
+    text: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class IntervalReport:
     """How one interval fared in this command. `seconds` is this run's time.
 
@@ -228,4 +237,4 @@ class PauseReport:
     ended: Pause | None = None
 
 
-Report: TypeAlias = "Started | PlannedAnew | Progress | Stopping | Waits | IntervalReport"
+Report: TypeAlias = "Started | PlannedAnew | Progress | Stopping | Waits | Warned | IntervalReport"

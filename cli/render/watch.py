@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ...core.events import IntervalReport, PlannedAnew, Progress, Started, Stopping, Waits
+from ...core.events import (
+    IntervalReport,
+    PlannedAnew,
+    Progress,
+    Started,
+    Stopping,
+    Waits,
+    Warned,
+)
 from ...core.model import Outcome
 from .words import Style, planned_anew, stamp, stopping, waits
 
@@ -117,7 +125,7 @@ class _Watcher:
             self.whole(report)
 
     def begin(
-        self, report: IntervalReport | PlannedAnew | RunReport | Started | Waits | None
+        self, report: IntervalReport | PlannedAnew | RunReport | Started | Waits | Warned | None
     ) -> str:
         """The date that begins a line, in the store's time where there is one."""
         at = self._env.clock.now() if report is None else report.at
@@ -152,6 +160,8 @@ class Lines(_Watcher):
             self.say(f"{self.begin(None)}{about} {stopping(report)}\n")
         elif isinstance(report, Waits):
             self.say(f"{self.begin(report)}{report.job} {waits(report)}\n")
+        elif isinstance(report, Warned):
+            self.say(f"{self.begin(report)}{report.job} warning: {report.text}\n")
 
     def interval(self, report: IntervalReport) -> None:
         """One line."""
@@ -228,6 +238,11 @@ class Terminal(_Watcher):
             self.say(f"{report.job} {report.interval}  {stopping(report)}{again}\n")
         elif isinstance(report, Waits):
             self.say(f"{report.job}  {waits(report)}\n")
+        elif isinstance(report, Warned):
+            from .told import wrapped
+
+            lines = wrapped(f"{report.job}  warning: {report.text}", self._style.width, "")
+            self.say("\n".join(lines) + "\n")
 
     def say(self, text: str) -> None:
         """Above the bar where there is one."""

@@ -19,6 +19,7 @@ from ..model import Kind, instant_key
 from ..records import RangeRecord, RunRecord, event_value
 from ..status import EventView, IntervalStatus, IntervalView, JobStatus, StatusReport
 from ..trail import OF_JOB
+from .doubts import doubts
 from .history import History, times
 from .look import Look, find_instant, look, read_interval
 from .problems import failed_for_good, overtaken, paused, problems
@@ -58,6 +59,7 @@ def status(
     choice = Choice(limit, since, state, older=job is not None)
     with closing(app.open_store()) as store:
         facts = store.facts()
+        notes = list(doubts(facts, facts.now, app.runtime.clock.now()))
         names = [job] if job is not None else sorted(app.config.jobs)
         jobs = [_job(app, store, app.job(n), facts.now, choice) for n in names]
         if job is not None:
@@ -71,7 +73,7 @@ def status(
             config=str(app.config.path),
             store=facts.location,
             interval=detail,
-            notes=facts.warnings,
+            notes=notes,
         )
 
 

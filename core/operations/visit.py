@@ -24,10 +24,11 @@ from ..errors import (
     TargetLocked,
     WriteConflict,
 )
-from ..events import DryRun, IntervalReport, RunReport
+from ..events import DryRun, IntervalReport, RunReport, Warned
 from ..fencing import end_blocker
 from ..leasing import LeaseKeeper, Terms
 from ..model import ABSENT, Kind, LeaseKey, Outcome, Put, Trigger, instant_key
+from .doubts import doubts
 from .history import completed
 from .look import Look, look, new_record, read_interval
 from .recovery import disagreement, taken_back
@@ -115,6 +116,7 @@ class Visit:
                 key = busy.lease.interval
                 waits = next((d.interval for d in due if d.interval.key != key), None)
                 return busy_report(self.store, self.job, busy.lease, waits, self.facts.now)
+            self._warn(keeper.now())
             self.app.runtime.reached("lease_acquired")
             if not (self.dry_run or self._leaves_target_alone(seen)):
                 self._recover(keeper, seen, bool(due))
@@ -133,6 +135,11 @@ class Visit:
     def _leaves_target_alone(self, seen: Look) -> bool:
         """A target may be away, or be restored, while its job is paused: nobody looks at it."""
         return self.settles or (self.only is None and seen.decision.pause is not None)
+
+    def _warn(self, now: datetime) -> None:
+        """Say what the store cannot promise, where work is about to begin."""
+        for text in doubts(self.facts, now, self.app.runtime.clock.now()):
+            self.app.runtime.report(Warned(self.job.name, text, now))
 
     def terms(self) -> Terms:
         """How the job wants its lease kept on this store."""

@@ -27,6 +27,7 @@ from reconcile.core.events import (
     RunReport,
     Started,
     Stopping,
+    Warned,
 )
 from reconcile.core.model import Fence, Lease, LeaseKey, Outcome, RunId, Trigger
 from reconcile.core.operations import changes as planned
@@ -593,6 +594,24 @@ def test_a_first_ctrl_c_is_answered(terminal: Cli) -> None:
         "entitlements 2026-11-29  stopping after range 18 (Ctrl-C again: now)\n"
         "entitlements 2026-11-29  stopping after planning range 18 (Ctrl-C again: now)\n"
     )
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_warning_is_said_where_work_begins_and_mails_nobody(cli: Cli, quiet: bool) -> None:
+    warned = Warned("entitlements", "the store redis://h:6379/0 keeps nothing on a disk", AT)
+    cli.run_answers(RunReport("entitlements", Outcome.COMPLETED, AT, [fared()]), warned)
+    shown = cli("run", "entitlements", *(["-q"] if quiet else []))
+    line = f"{AT:%Y-%m-%dT%H:%M:%SZ} entitlements warning: {warned.text}\n"
+    assert (line in shown.words) is not quiet
+    assert shown.code == 0
+
+
+def test_a_warning_on_a_terminal_is_wrapped(terminal: Cli) -> None:
+    warned = Warned("entitlements", "the store keeps nothing on a disk " * 4, AT)
+    terminal.run_answers(RunReport("entitlements", Outcome.COMPLETED, AT, [fared()]), warned)
+    shown = terminal("run", "entitlements").words.splitlines()
+    assert shown[0].startswith("entitlements  warning: the store keeps nothing")
+    assert max(map(len, shown[:2])) <= terminal.width
 
 
 # --- in a log
