@@ -77,8 +77,20 @@ class RedisConnection:
         return self._safely(lambda: self._redirected(slot, ask))
 
     def ask(self, *command: Argument) -> Any:
-        """What the server answers to one command about itself."""
-        return self._safely(lambda: self._client(None).execute_command(*command))
+        """What the server answers to one command about itself; None where this user may not
+        ask that, or nobody may."""
+
+        def work() -> Any:
+            try:
+                return self._client(None).execute_command(*command)
+            except driver.NoPermissionError:
+                return None
+            except driver.ResponseError as error:
+                if "unknown command" in str(error):
+                    return None
+                raise
+
+        return self._safely(work)
 
     def close(self) -> None:
         """Give the connection back; harmless when repeated."""
@@ -172,6 +184,7 @@ class RedisConnection:
         how = self._how() | {
             "username": self.address.sentinel_user,
             "password": self.address.sentinel_password,
+            "single_connection_client": False,  # or all of them would be called at once
         }
         sentinels: Any = Sentinel(  # type: ignore[no-untyped-call]
             list(self.address.nodes), sentinel_kwargs=how

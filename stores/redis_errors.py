@@ -74,7 +74,14 @@ def _code(error: driver.RedisError) -> str:
 
 
 def _no_connection(error: driver.ConnectionError, location: str) -> ReconcileError:
+    from redis.sentinel import MasterNotFoundError
+
     words = str(error)
+    if isinstance(error, MasterNotFoundError):
+        return StoreUnreachable(
+            f"the store {location} cannot be reached: no sentinel that answers knows its primary",
+            hint="check that the sentinels run, and the name of the service in [store] url",
+        )
     if "CERTIFICATE_VERIFY_FAILED" in words:
         return StoreUnreachable(
             f"the certificate of the store {location} is not trusted",

