@@ -45,6 +45,7 @@ class Renewal:
         self.over = Event()
         """Set once the lease is given back, or left."""
         self._wake = Event()
+        self._store: Store | None = None
         self._thread: Thread | None = None
 
     @property
@@ -67,30 +68,30 @@ class Renewal:
     # --- in the thread
 
     def _keep(self) -> None:
-        store = None
         try:
             while not self._runtime.clock.wait(self._until_next(), self._wake):
-                fence, progress = self.trust.to_renew()
-                if store is None:
-                    store = self._open_store()
-                self._renew(store, fence, progress)
+                self._renew(*self.trust.to_renew())
         except ReconcileError as error:
             self._give_up(error)
         finally:
-            if store is not None:
-                store.close()
+            if self._store is not None:
+                self._store.close()
 
     def _until_next(self) -> float:
         return max(RETRY_FLOOR, self.trust.next_wait())
 
-    def _renew(self, store: Store, fence: Fence, progress: int) -> None:
-        """One request. Unknown is neither kept nor lost, until the window is over."""
-        sent = self._runtime.clock.boot()
+    def _renew(self, fence: Fence, progress: int) -> None:
+        """One request. Unknown is neither kept nor lost, until the window is over; so is a
+        store that cannot be opened yet."""
         try:
-            self.trust.renewed(sent, store.renew(fence, progress))
-        except FencedOut:
-            if self.trust.lease.fence != fence or self.over.is_set():
-                return  # it was this process that went on to the next grant, or released
+            if self._store is None:
+                self._store = self._open_store()
+            sent = self._runtime.clock.boot()
+            self.trust.renewed(sent, self._store.renew(fence, progress))
+        except FencedOut as error:
+            ours = error.newer and error.newer.holder == self._runtime.host.holder()
+            if ours or self.trust.lease.fence != fence or self.over.is_set():
+                return  # this process went on, or released: it need not have heard so yet
             raise
         except (StoreUnreachable, StoreBusy):
             if self._runtime.clock.boot() >= self.trust.until():

@@ -211,6 +211,28 @@ def test_renewals_that_do_not_arrive_are_tried_again_inside_the_window(desk: Des
     assert desk.broken_off == []
 
 
+def test_a_store_that_cannot_be_opened_for_renewal_is_tried_again_inside_the_window(
+    desk: Desk, server: MemoryServer
+) -> None:
+    opened: list[bool] = []
+
+    def open_store() -> Faulty:
+        opened.append(len(opened) == 2)
+        if not opened[-1]:
+            desk.renewing.calls.append("renew")  # it tried to
+            raise StoreUnreachable("nobody answers")
+        return desk.renewing
+
+    desk.keeper._renewal._open_store = open_store  # type: ignore[assignment]
+    lease = desk.keeper.acquire(TONIGHT, overlap=False)
+    pass_time(desk, 50)
+    assert opened == [False, False, True]
+    assert not desk.broken_off
+    now = server.connect().lease(KEY)
+    assert now is not None
+    assert now.expires_at > lease.expires_at
+
+
 def test_when_the_window_is_over_the_work_is_broken_off_before_the_lease_expires(
     desk: Desk, clock: FakeClock
 ) -> None:
@@ -364,6 +386,29 @@ def test_the_next_grant_comes_without_a_release_between(
         other.keeper.acquire(TOMORROW, overlap=False)
     with pytest.raises(FencedOut):
         server.connect().renew(first.fence, 0)
+
+
+@pytest.mark.parametrize("request_", ["acquire", "release"])
+def test_a_renewal_that_learns_of_the_next_step_before_the_one_that_asked_for_it(
+    desk: Desk, request_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.keeper.acquire(TONIGHT, overlap=False)
+    do = getattr(desk.main._inner, request_)
+
+    def answered_late(*args: Any, **kwargs: Any) -> Any:
+        answer, renewals = do(*args, **kwargs), desk.renewals()
+        pass_time(desk, 14)
+        eventually(lambda: desk.renewals() > renewals, "the old grant is renewed")
+        pass_time(desk, 2)
+        return answer
+
+    monkeypatch.setattr(desk.main._inner, request_, answered_late)
+    if request_ == "release":
+        desk.keeper.release(0)
+    else:
+        desk.keeper.regrant(TOMORROW)
+        desk.keeper.commit([Put(Kind.JOB, KEY.job, "", {})])
+    assert not desk.broken_off
 
 
 def test_a_regrant_gets_above_a_targets_floor(desk: Desk) -> None:
