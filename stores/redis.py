@@ -256,7 +256,8 @@ class RedisStore:
         """The id of the store that is there now, and its clock in microseconds."""
         keys = store_keys(self._prefix)[:1]
         asked = (new_id, SCHEMA_VERSION)
-        answer = self._connection.run(self._scripts["open"], _STORE, keys, asked)
+        # It may be asked twice: a store that was made a moment ago has its id by then.
+        answer = self._connection.run(self._scripts["open"], _STORE, keys, asked, writes=False)
         found, schema, seconds, micros = (bytes(part).decode() for part in answer)
         if int(schema) > SCHEMA_VERSION:
             raise StoreUnusable(

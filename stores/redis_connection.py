@@ -5,7 +5,8 @@ Retries. The driver repeats nothing: its own retries would hide that an answer w
 only the caller knows which request may be sent twice. Two answers are no answer yet, since
 the server has done nothing: that it does not know the script (it is sent whole), and that
 another node of the cluster has the keys (it is asked). After any other trouble the
-connection is given up, and the next call makes a new one, asking the sentinels again.
+connection is given up, and the next call makes a new one, asking the sentinels again. A
+script that only reads is asked once more, since a connection that stood idle may be gone.
 
 Replicas. With ``?wait=N`` a script that writes is followed by WAIT on the same connection.
 Fewer replicas in time is an unknown outcome, as if the answer had been lost.
@@ -74,7 +75,19 @@ class RedisConnection:
                 self._wait_for_replicas(client)
             return answer
 
-        return self._safely(lambda: self._redirected(slot, ask))
+        def once() -> Any:
+            return self._redirected(slot, ask)
+
+        def twice() -> Any:
+            try:
+                return once()
+            except driver.AuthenticationError:
+                raise
+            except driver.ConnectionError:
+                self._give_up()
+                return once()
+
+        return self._safely(once if writes else twice)
 
     def ask(self, *command: Argument) -> Any:
         """What the server answers to one command about itself; None where this user may not

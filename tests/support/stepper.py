@@ -16,6 +16,7 @@ clock=SECONDS@STEP:COUNT the wall clock is stepped there, once
 disturb@ACCOUNT          somebody else writes to the account's rows after each look at the target
 rival                    another store raises the target's fence right before we do
 busy                     a thread of this process burns the processor
+elsewhere                this process is on another host
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import sqlite3
 import sys
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -168,6 +170,18 @@ def rivalled() -> None:
     SqliteTarget.raise_fence = raised  # type: ignore[method-assign]
 
 
+def moved() -> None:
+    """Another host: nobody there knows of processes here."""
+    from reconcile.cli.host import LinuxHost
+
+    holder: Any = LinuxHost.holder
+
+    def theirs(self: Any) -> Any:
+        return replace(holder(self), host="other", machine_id="other", boot_id="other")
+
+    LinuxHost.holder = theirs  # type: ignore[method-assign]
+
+
 def burn() -> None:
     """Python code that never rests."""
     number = 0
@@ -187,6 +201,8 @@ def install(specs: str) -> None:
             disturbed(spec.removeprefix("disturb@"))
         elif spec == "rival":
             rivalled()
+        elif spec == "elsewhere":
+            moved()
         elif spec == "busy":
             threading.Thread(target=burn, daemon=True).start()
         else:
