@@ -85,7 +85,7 @@ class RedisConnection:
                 raise
             except driver.ConnectionError:
                 self._give_up()
-                return once()
+            return once()
 
         return self._safely(once if writes else twice)
 

@@ -3,12 +3,11 @@ a wheel or on one that `RECONCILE_TEST_REDIS` names."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from support.redis_harness import RedisHarness
-from support.valkey import GIVEN, fresh_url, start, url_of
+from support.valkey import fresh_url
 
 from reconcile.core.errors import FencedOut, LeaseBusy, StoreUnreachable, StoreUnusable
 from reconcile.core.model import Append, Kind, LeaseKey, Put, Rate, RunId
@@ -19,18 +18,6 @@ from reconcile.stores.testing_support import JOB, KEY, TONIGHT, TTL, B, cursor_a
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-@pytest.fixture(scope="session")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One server for the whole session."""
-    given = os.environ.get(GIVEN)
-    if given:
-        yield given
-        return
-    server = start(tmp_path_factory.mktemp("valkey"))
-    yield url_of(server)
-    server.stop()
 
 
 @pytest.fixture
