@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ..core.config import Config, Job
     from ..core.events import Report
@@ -89,16 +90,25 @@ def _opener(config: Config, env: Environment) -> Callable[[], Store]:
     )
 
 
+def _spool_folder(config: Config) -> Path:
+    """Where files are sorted: beside the store, or where that would be if it were a file."""
+    from ..core.config import sqlite_path
+    from ..core.toml import default_store
+
+    url = config.store.url
+    store = sqlite_path(url if url.startswith("sqlite:") else default_store(config.path))
+    return store.with_name(f"{store.name}-spool")
+
+
 def _builder(config: Config, env: Environment) -> Callable[[Job], Work]:
     def build(job: Job) -> Work:
-        from ..core.config import TTL_ONE_HOST, sqlite_path
+        from ..core.config import TTL_ONE_HOST
         from ..core.sources import open_source
         from ..core.sources.spool import Spools
         from ..core.targets import open_target
         from ..core.work.entitlements.work import EntitlementsWork
 
-        store = sqlite_path(config.store.url)
-        spools = Spools(store.with_name(f"{store.name}-spool"), job.name)
+        spools = Spools(_spool_folder(config), job.name)
         source = open_source(job.work.source, spools)
         fence_wait = job.work.fence_wait or job.lease.ttl or TTL_ONE_HOST
         target = open_target(
