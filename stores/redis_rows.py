@@ -23,7 +23,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import StoreUnusable
-from ..core.model import Append, Fence, Grant, Kind, Lease, Put, Record, RunId
+from ..core.model import Append, Fence, Grant, Lease, Put, Record, RunId
 from .encoding import (
     from_json_text,
     from_micros,
@@ -35,7 +35,7 @@ from .encoding import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..core.model import LeaseKey, Write
+    from ..core.model import Kind, LeaseKey, Write
 
 SCHEMA_VERSION = 1
 _STORE = "@store"
@@ -139,8 +139,6 @@ def to_arguments(writes: Sequence[Write]) -> tuple[list[Argument], str | None]:
     for write in writes:
         kind = str(write.kind)
         if isinstance(write, Put):
-            if write.kind == Kind.EVENT:
-                raise ValueError(f"events are appended, and {write.key!r} is put")
             value = to_json_text(write.value)
             has_blob = write.blob is not None
             arguments += ("put", kind, write.key, write.expect, write.tag, value)

@@ -36,27 +36,33 @@ local function event(key)
   return as_record('1', fields.at, '', '0', fields.value)
 end
 
--- A record and its blob; false where there is none.
+-- A record, wherever it is, and whether it is an entry of the stream; nil where there is none.
+local function stored(kind, key)
+  local record = redis.call('HGET', RECORDS, kind .. '/' .. key)
+  if record then return record, false end
+  if kind ~= 'event' then return nil, false end
+  return event(key), true
+end
+
+-- A record and its blob, for an answer: false where there is none.
 local function fetch(kind, key)
-  local name = kind .. '/' .. key
-  local record = redis.call('HGET', RECORDS, name)
-  if not record then
-    return kind == 'event' and event(key) or false, false
-  end
+  local record = stored(kind, key)
+  if not record then return false, false end
   local _, _, has_blob = head(record)
-  return record, has_blob and redis.call('HGET', BLOBS, name)
+  return record, has_blob and redis.call('HGET', BLOBS, kind .. '/' .. key)
 end
 
 local function drop(kind, key)
+  local record, is_entry = stored(kind, key)
+  if not record then return end
   local name = kind .. '/' .. key
-  local record = redis.call('HGET', RECORDS, name)
-  if record then
-    local _, tag, has_blob = head(record)
-    redis.call('HDEL', RECORDS, name)
-    if has_blob then redis.call('HDEL', BLOBS, name) end
-    if tag ~= '' then redis.call('ZREM', TAGS, tagged(kind, tag, key)) end
-  elseif kind == 'event' and string.match(key, '/%d+$') then
+  local _, tag, has_blob = head(record)
+  if is_entry then
     redis.call('XDEL', EVENTS, event_id(key))
+  else
+    redis.call('HDEL', RECORDS, name)
   end
+  if has_blob then redis.call('HDEL', BLOBS, name) end
+  if tag ~= '' then redis.call('ZREM', TAGS, tagged(kind, tag, key)) end
   redis.call('ZREM', INDEX, name)
 end

@@ -21,7 +21,7 @@ local function conflict(from)
     if what == 'put' then
       local version = versions[name]
       if not version then
-        local found = redis.call('HGET', RECORDS, name)
+        local found = stored(ARGV[i + 1], ARGV[i + 2])
         version = found and head(found) or 0
       end
       local expect = tonumber(ARGV[i + 3])
@@ -39,10 +39,11 @@ end
 local function put(i, at)
   local kind, key, tag, value = ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5]
   local name = kind .. '/' .. key
-  local found = redis.call('HGET', RECORDS, name)
+  local found, is_entry = stored(kind, key)
   local version, old_tag, had_blob = 0, '', false
   if found then
     version, old_tag, had_blob = head(found)
+    if is_entry then redis.call('XDEL', EVENTS, event_id(key)) end
   else
     redis.call('ZADD', INDEX, 0, name)
   end

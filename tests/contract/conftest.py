@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-
 import pytest
 
 from reconcile.stores.testing import MovedClock
@@ -16,14 +13,8 @@ def clock() -> MovedClock:
 
 
 @pytest.fixture(scope="session")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server_url() -> str:
     """A Redis or Valkey server for the whole session."""
-    from support.valkey import GIVEN, start, url_of
+    from support.valkey import shared_url
 
-    given = os.environ.get(GIVEN)
-    if given:
-        yield given
-        return
-    server = start(tmp_path_factory.mktemp("valkey"))
-    yield url_of(server)
-    server.stop()
+    return shared_url()

@@ -1,8 +1,8 @@
 """Two holders, any old fence, any order: what a store must never do.
 
-Each machine runs every step on the reference store in memory and on SQLite, by one clock,
-so their answers must be equal to the last digit; and it keeps its own small account of what
-was promised, so that a mistake made in both stores is seen too.
+Each machine runs every step on the reference store in memory and on SQLite or Redis, by one
+clock, so their answers must be equal to the last digit; and it keeps its own small account of
+what was promised, so that a mistake made in both stores is seen too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.redis_harness import RedisHarness
+from support.valkey import fresh_url, shared_url
 
 from reconcile.core.errors import FencedOut, LeaseBusy, OverlapIsNewer, ReconcileError
 from reconcile.core.model import (
@@ -45,10 +47,16 @@ class TwoStores(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = MovedClock()
-        self.folder = tempfile.TemporaryDirectory()
+        self.clock = self.make_clock()
         self.memory: Store = MemoryServer(self.clock, "5t0re").connect()
-        self.sqlite: Store = SqliteStore(
+        self.second = self.open_second()
+
+    def make_clock(self) -> MovedClock:
+        return MovedClock()
+
+    def open_second(self) -> Store:
+        self.folder = tempfile.TemporaryDirectory()
+        return SqliteStore(
             Path(self.folder.name) / "state.db",
             clock=self.clock,
             boot_id="b001",
@@ -56,12 +64,12 @@ class TwoStores(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
-        self.sqlite.close()
+        self.second.close()
         self.folder.cleanup()
 
     def ask(self, request: Callable[[Store], Any]) -> Any:
         """What both stores answer: a value, or an error to be looked at, never raised."""
-        answers = [self._answer(store, request) for store in (self.memory, self.sqlite)]
+        answers = [self._answer(store, request) for store in (self.memory, self.second)]
         assert _shape(answers[0]) == _shape(answers[1])
         return answers[0]
 
@@ -74,7 +82,9 @@ class TwoStores(RuleBasedStateMachine):
 
 
 def _shape(answer: Any) -> Any:
-    """An error by its kind and the lease it shows."""
+    """An error by its kind and the lease it shows, seconds to the digits that all clocks have."""
+    if isinstance(answer, float):
+        return round(answer, 5)
     if isinstance(answer, LeaseBusy):
         return LeaseBusy, answer.lease
     if isinstance(answer, FencedOut):
@@ -296,6 +306,42 @@ class RecordMachine(TwoStores):
             assert [record.key for record in found] == sorted(record.key for record in found)
 
 
+class ServersClock(MovedClock):
+    """The clock of a server of several hosts: nobody's wall clock sets it."""
+
+    follow: Callable[[], None] = staticmethod(lambda: None)
+
+    def advance(self, seconds: float) -> None:
+        super().advance(seconds)
+        self.follow()
+
+    def step(self, seconds: float) -> None:
+        pass
+
+
+class BesideRedis(TwoStores):
+    """Redis is the second store."""
+
+    def make_clock(self) -> MovedClock:
+        return ServersClock()
+
+    def open_second(self) -> Store:
+        self.harness = RedisHarness(fresh_url(shared_url()), self.clock)
+        self.clock.follow = self.harness.follow_the_clock
+        return self.harness.open()
+
+    def teardown(self) -> None:
+        self.harness.close()
+
+
+class RedisLeaseMachine(BesideRedis, LeaseMachine):
+    pass
+
+
+class RedisRecordMachine(BesideRedis, RecordMachine):
+    pass
+
+
 _SETTINGS = settings(
     max_examples=60,
     stateful_step_count=40,
@@ -306,3 +352,7 @@ TestLeases = LeaseMachine.TestCase
 TestLeases.settings = _SETTINGS
 TestRecords = RecordMachine.TestCase
 TestRecords.settings = _SETTINGS
+TestRedisLeases = RedisLeaseMachine.TestCase
+TestRedisLeases.settings = settings(_SETTINGS, max_examples=20)
+TestRedisRecords = RedisRecordMachine.TestCase
+TestRedisRecords.settings = settings(_SETTINGS, max_examples=20)

