@@ -116,7 +116,7 @@ def test_a_process_that_only_opens_the_store_imports_no_other() -> None:
 # --- answers that are lost after the server has done what was asked
 
 
-def opened(url: str, patience: float = 15.0) -> Store:
+def opened(url: str, patience: float = 60.0) -> Store:
     names = SimpleNamespace(token=lambda: "5t0re")
     host: Any = SimpleNamespace(holder=lambda: A)
     clock: Any = MovedClock()
@@ -240,10 +240,10 @@ def test_what_is_only_read_is_asked_once_more(store: Store, lose) -> None:
 
 
 def test_an_answer_that_comes_too_late_is_not_taken_for_the_next(between: Proxy) -> None:
-    store = opened(fresh_url(f"redis://127.0.0.1:{between.port}"), 0.6)
+    store = opened(fresh_url(f"redis://127.0.0.1:{between.port}"), 3.0)
     try:
         lease = grant(store, "r1")
-        between.answer = lambda request: 0.5
+        between.answer = lambda request: 2.5
         with pytest.raises(StoreUnreachable, match="did not answer in time"):
             store.commit(lease.fence, 1, [cursor_at(1)])
         between.answer = lambda request: 0.0
@@ -273,7 +273,7 @@ def test_a_server_that_restarts_with_its_data_is_the_same_store(tmp_path: Path) 
         server.terminate()
         with pytest.raises(StoreUnreachable, match="cannot be reached"):
             store.facts()
-        server.start()
+        server.start(60)
         assert store.facts().id == "5t0re"
         assert store.commit(lease.fence, 1, [cursor_at(1)]) is False
         assert store.commit(lease.fence, 2, [cursor_at(2)])

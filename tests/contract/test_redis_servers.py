@@ -63,7 +63,7 @@ def opens() -> Iterator[Opens]:
     """Opens stores as the program does, and closes them."""
     opened: list[Store] = []
 
-    def open_(url: str, patience: float = 5.0) -> Store:
+    def open_(url: str, patience: float = 60.0) -> Store:
         clock, host = MovedClock(), SimpleNamespace(holder=lambda: A)
         names = SimpleNamespace(token=lambda: "5t0re")
         connect = opener(url, clock=clock, host=host, entropy=names, patience=patience)
@@ -418,7 +418,7 @@ def test_a_write_that_too_few_replicas_have_is_unknown_until_they_have_it(
     pair, opens: Opens
 ) -> None:
     url = fresh_url(url_of(pair.primary)) + "&wait=1"
-    store = opens(url, 0.6)
+    store = opens(url, 3.0)
     lease = grant(store, "r1")
     with closing(redis.Redis(port=pair.replica.port)) as replica:
         replica.execute_command("CLIENT", "PAUSE", "100000", "WRITE")
@@ -436,7 +436,7 @@ def test_a_write_that_too_few_replicas_have_is_unknown_until_they_have_it(
         finally:
             hold(pair.replica, stopped=False)
         replica.execute_command("CLIENT", "UNPAUSE")
-    again = opens(url, 30)
+    again = opens(url)
     assert again.commit(lease.fence, 1, [cursor_at(1)]) is False
     assert again.renew(lease.fence, 1).live
 

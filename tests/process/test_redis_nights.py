@@ -176,7 +176,7 @@ def test_a_server_that_is_killed_and_started_again_in_mid_night_is_waited_for(
         own.terminate()
         holder.send_signal(signal.SIGCONT)
         own._desired_port = port
-        own.start()
+        own.start(60)
         _, err = holder.communicate(timeout=30)
         assert holder.returncode == 0, err
         assert int(scene.lease_row()["generation"]) == int(generation) + 1
@@ -202,7 +202,7 @@ def test_a_server_that_forgets_all_in_mid_night_is_another_store(how: str, tmp_p
             port = own.port
             own.terminate()
             own._desired_port = port
-            own.start()
+            own.start(60)
         done = scene.target_dump()
         code, err = woken(holder)
         assert code in (69, 80), err

@@ -45,7 +45,7 @@ class RedisHarness:
         self._opened: list[RedisStore] = []
         self.raw = raw_client(self.address)
 
-    def open(self, new_id: str = "5t0re", patience: float = 15) -> RedisStore:
+    def open(self, new_id: str = "5t0re", patience: float = 60) -> RedisStore:
         connection = RedisConnection(self.address, patience)
         store = RedisStore(connection, self.scripts, Probe(False, ()), new_id=lambda: new_id)
         self._opened.append(store)

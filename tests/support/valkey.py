@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GIVEN = "RECONCILE_TEST_REDIS"
+PATIENCE = 60.0
+"""Seconds until a server that does not start is a failure; the machine may be busy."""
 _numbers = count()
 
 
@@ -56,7 +58,7 @@ def start(folder: Path, *, tcp: bool = False, **config: Any) -> ValkeyServer:
         persist=True,
         config={name.replace("_", "-"): value for name, value in settings.items()},
     )
-    server.start()
+    server.start(PATIENCE)
     return server
 
 
