@@ -1,0 +1,261 @@
+"""One connection to a Postgres server: bounded in time, one transaction a method.
+
+Text. Statements are sent as one text with their values in it (quoted by libpq), so that a
+transaction's begin, its limits and its first statements are one round trip, and nothing is
+prepared: no state outlives a transaction, and PgBouncer may give each one to another server
+connection.
+
+Limits. Each transaction begins by telling the server, for itself alone, how long a statement,
+a lock and this client's own silence may take: what is left of `patience`. A client that was
+stopped in the middle is so rolled back by the server, and its locks with it. The client
+does not believe in that: it waits for no answer longer than `patience` either, then drops
+the connection, for a server or network that hangs says nothing.
+
+Lost connections. A connection that breaks before COMMIT was sent has changed nothing, so
+the method is done again on a new one, once. One that breaks after that may have: the method
+is done again where asking twice is harmless, which is true of every fenced write (run ids
+and sequence numbers tell it from another), else the answer is `StoreUnreachable`, and what
+became of it is unknown.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from psycopg import ClientCursor, pq
+from psycopg.conninfo import conninfo_to_dict
+
+from ..core.errors import StoreUnreachable
+from .postgres_errors import NoAnswer, gone, is_lost, is_undone, refusal, replaced
+from .postgres_rows import Answer, Ask, Row
+from .postgres_schema import create_or_migrate, read_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from ..core.ports import Clock
+    from .postgres_address import Address
+
+_T = TypeVar("_T")
+
+_BEGIN = """BEGIN ISOLATION LEVEL READ COMMITTED {mode};
+SET LOCAL statement_timeout = {limit};
+SET LOCAL lock_timeout = {limit};
+SET LOCAL idle_in_transaction_session_timeout = {limit};
+SET LOCAL datestyle = 'ISO';
+SET LOCAL timezone = 'UTC';
+"""
+_PRELUDE = _BEGIN.count(";")
+_SERVER_SHARE = 0.8
+"""Of what is left; the rest is the server's refusal on its way back."""
+_LEAST_LIMIT = 50
+"""Milliseconds."""
+_RECONNECT_EVERY = 0.1
+"""Seconds between attempts to reach a server that was there a moment ago."""
+_CREATION_WAIT = 30.0
+"""Seconds to wait for another process that creates or migrates the tables."""
+
+
+class Link(psycopg.Connection[Row]):
+    """A psycopg connection that never waits past an instant."""
+
+    is_over: Callable[[], bool] = staticmethod(lambda: False)
+
+    def wait(self, gen: Generator[Any, Any, _T], *args: Any, **kwargs: Any) -> _T:
+        """See `psycopg.Connection.wait`. Raises `NoAnswer`."""
+        return super().wait(_bounded(gen, self.is_over), *args, **kwargs)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no transaction is open."""
+        return self.pgconn.transaction_status == pq.TransactionStatus.IDLE
+
+
+def _bounded(gen: Generator[Any, Any, _T], is_over: Callable[[], bool]) -> Generator[Any, Any, _T]:
+    """A generator of psycopg's, broken off when the time is over and nothing has come."""
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and is_over():
+                raise NoAnswer
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+class Transaction:
+    """What a method does its work with. The first `run` begins the transaction."""
+
+    def __init__(self, link: Link, left: Callable[[], float], mode: str) -> None:
+        self._link = link
+        self._left = left
+        self._mode = mode
+        self.committing = False
+        """COMMIT was sent, so that a lost connection leaves its end unknown."""
+
+    def run(self, *asks: Ask, last: bool = False) -> list[Answer]:
+        """Run statements in one round trip; `last` commits in the same."""
+        cursor = ClientCursor(self._link)
+        texts = [cursor.mogrify(text.encode(), values) for text, values in asks]
+        text, skipped = ";\n".join(texts), 0
+        if self._link.is_idle:
+            limit = max(_LEAST_LIMIT, ceil(self._left() * _SERVER_SHARE * 1000))
+            text, skipped = _BEGIN.format(mode=self._mode, limit=limit) + text, _PRELUDE
+        self.committing = last
+        cursor.execute((text + ";\nCOMMIT" if last else text).encode())
+        return _answers(cursor)[skipped : skipped + len(asks)]
+
+    def commit(self) -> None:
+        """Make it durable."""
+        self.committing = True
+        self._link.execute("COMMIT")
+
+
+def _answers(cursor: ClientCursor[Row]) -> list[Answer]:
+    answers = []
+    while True:
+        rows = cursor.fetchall() if cursor.description else []
+        answers.append(Answer(rows, cursor.rowcount))
+        if not cursor.nextset():
+            return answers
+
+
+class PostgresConnection:
+    """Runs statements, and turns the driver's errors into ours. Safe to share by threads."""
+
+    def __init__(self, address: Address, *, clock: Clock, patience: float) -> None:
+        """Connect; creates or migrates the tables if need be, and if it may.
+
+        `patience`: seconds that one method may take. Raises what `core.ports.Store` says,
+        and `AccessDenied` or `ConfigError`.
+        """
+        self.address = address
+        self.id = ""
+        self._clock = clock
+        self._patience = patience
+        self._guard = Lock()
+        self._link: Link | None = None
+        with self._guard:
+            self._attempts(lambda _: None, again=True)
+
+    def read(self, *asks: Ask) -> list[Answer]:
+        """Run SELECTs in a transaction of their own, in one round trip."""
+        with self._guard:
+            return self._attempts(lambda db: db.run(*asks, last=True), again=True, mode="READ ONLY")
+
+    def write(self, work: Callable[[Transaction], _T], *, again: bool = True) -> _T:
+        """Run `work` in one transaction. Whatever it raises undoes all of it.
+
+        `again`: doing it twice is harmless, should the end of the first try be unknown.
+        """
+        with self._guard:
+            return self._attempts(work, again=again, mode="READ WRITE")
+
+    def close(self) -> None:
+        """Give the connection back; harmless when repeated."""
+        with self._guard:
+            self._drop()
+
+    # --- inside, all under the guard
+
+    def _attempts(
+        self, work: Callable[[Transaction], _T], *, again: bool, mode: str = "READ WRITE"
+    ) -> _T:
+        until = self._clock.boot() + self._patience
+        lost = False
+        while True:
+            db = None
+            try:
+                link = self._linked(until)
+                db = Transaction(link, lambda: until - self._clock.boot(), mode)
+                return self._transaction(link, db, work)
+            except psycopg.Error as error:
+                in_doubt = db is not None and db.committing
+                refused = refusal(error, self.address, in_doubt=in_doubt)
+                left = until - self._clock.boot()
+                if db is None:
+                    repeat = self.id != "" and isinstance(refused, StoreUnreachable)
+                elif is_undone(error):
+                    repeat = True
+                else:
+                    repeat = is_lost(error) and not lost and (again or not in_doubt)
+                    lost = True
+                if left <= 0 or not repeat:
+                    raise refused from error
+                if db is None:
+                    self._clock.wait(min(left, _RECONNECT_EVERY), Event())
+
+    def _transaction(self, link: Link, db: Transaction, work: Callable[[Transaction], _T]) -> _T:
+        try:
+            result = work(db)
+            if not link.is_idle:
+                db.commit()
+        except BaseException as error:
+            self._undo(link, error)
+            raise
+        return result
+
+    def _undo(self, link: Link, error: BaseException) -> None:
+        """Leave no transaction open, if need be by closing the connection."""
+        lost = isinstance(error, psycopg.Error) and is_lost(error)
+        status = link.pgconn.transaction_status
+        try:
+            if not lost and status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR):
+                link.execute("ROLLBACK")
+        except psycopg.Error:
+            lost = True
+        if lost or not link.is_idle:
+            self._drop()
+
+    def _drop(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def _linked(self, until: float) -> Link:
+        """The connection, made anew where it was lost; then it must lead to the same store."""
+        if self._link is not None and not self._link.closed:
+            self._link.is_over = lambda: self._clock.boot() >= until
+            return self._link
+        self._link = link = self._connect(until)
+        try:
+            identity = self._identity(link, until)
+        except BaseException:
+            self._drop()
+            raise
+        if self.id not in ("", identity):
+            self._drop()
+            raise replaced(self.address)
+        self.id = identity
+        return link
+
+    def _connect(self, until: float) -> Link:
+        wait = max(1, ceil(until - self._clock.boot()))
+        asked = int(conninfo_to_dict(self.address.conninfo).get("connect_timeout") or wait)
+        link = Link.connect(
+            self.address.conninfo,
+            autocommit=True,
+            prepare_threshold=None,
+            connect_timeout=min(wait, asked) if asked > 0 else wait,
+        )
+        link.is_over = lambda: self._clock.boot() >= until
+        return link
+
+    def _identity(self, link: Link, until: float) -> str:
+        """The store's id. Without tables: made on the first connection, gone on any other."""
+        db = Transaction(link, lambda: until - self._clock.boot(), "READ ONLY")
+        found = self._transaction(link, db, lambda db: read_schema(db, self.address))
+        if found is not None and found.is_current:
+            return found.id
+        if found is None and self.id:
+            raise gone(self.address)
+        later = max(until, self._clock.boot() + _CREATION_WAIT)
+        link.is_over = lambda: self._clock.boot() >= later
+        db = Transaction(link, lambda: later - self._clock.boot(), "READ WRITE")
+        made = self._transaction(link, db, lambda db: create_or_migrate(db, self.address))
+        link.is_over = lambda: self._clock.boot() >= until
+        return made

@@ -1,0 +1,175 @@
+"""What psycopg and the server say, as our own refusals.
+
+An established connection gives a SQLSTATE. A connection that was never made gives libpq's
+text only, so that is looked at: in English, which is what servers say before they know a
+session's language; another language is taken for "unreachable", with the text shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from ..core.errors import (
+    AccessDenied,
+    ConfigError,
+    ReconcileError,
+    StoreBusy,
+    StoreUnreachable,
+    StoreUnusable,
+)
+
+if TYPE_CHECKING:
+    from .postgres_address import Address
+
+
+class NoAnswer(psycopg.OperationalError):
+    """Nothing came within the time that a method has."""
+
+
+_LOST = ("08", "57P", "58")
+_LOST_STATES = frozenset({"25006", "25P03", "25P04"})
+"""The server became a standby; it ended a transaction that was silent, or took too long."""
+_UNDONE = frozenset({"40001", "40P01"})
+_DENIED_TEXTS = (
+    "password authentication failed",
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "pg_hba.conf rejects",
+    "permission denied",
+    "is not permitted to log in",
+    "certificate authentication failed",
+    "no such user",
+    'role "',
+)
+_MISSING_TEXTS = ("no such database",)
+_OTHER_TEXTS = (
+    "does not support SSL",
+    "root certificate file",
+    "certificate verify failed",
+    "server certificate for",
+)
+_RUN_AGAIN = "start it, or look at the network; the next trigger goes on from the last checkpoint"
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether the connection is gone, or of no more use."""
+    state = error.sqlstate
+    if state is None:
+        return isinstance(error, psycopg.OperationalError)
+    return state in _LOST_STATES or (state.startswith(_LOST) and state != "57014")
+
+
+def is_undone(error: psycopg.Error) -> bool:
+    """Whether the server undid the transaction for another's sake: to be tried again."""
+    return error.sqlstate in _UNDONE
+
+
+def gone(address: Address) -> StoreUnreachable:
+    """The tables went away while the store was open."""
+    return StoreUnreachable(
+        f"the tables of the store {address.shown} are gone: the schema {address.schema} was "
+        "dropped or renamed while the store was open",
+        hint="bring them back; without, the next run makes new ones and goes on from what the "
+        "target knows",
+    )
+
+
+def replaced(address: Address) -> StoreUnreachable:
+    """Other tables stand where the store's were."""
+    return StoreUnreachable(
+        f"the store {address.shown} was replaced by another while it was open",
+        hint="run again: the next run opens what is there now",
+    )
+
+
+def refusal(error: psycopg.Error, address: Address, *, in_doubt: bool = False) -> ReconcileError:
+    """The refusal that a driver's error stands for. `in_doubt`: COMMIT had been sent."""
+    if isinstance(error, NoAnswer | psycopg.errors.ConnectionTimeout):
+        return StoreUnreachable(
+            f"the store {address.shown} did not answer in time" + _doubt(in_doubt),
+            hint=_RUN_AGAIN,
+        )
+    state = error.sqlstate
+    if state is None:
+        return _unconnected(error, address, in_doubt)
+    text = _words(error, address)
+    if state == "55P03":
+        return StoreBusy(
+            f"the store {address.shown} is locked: somebody keeps a row or table of it",
+            hint="see pg_stat_activity and pg_blocking_pids() for who it is",
+        )
+    if state == "57014":
+        return StoreUnreachable(
+            f"the store {address.shown} did not answer in time: {text}", hint=_RUN_AGAIN
+        )
+    if state in {"42P01", "3F000"}:
+        return gone(address)
+    if state.startswith("28") or state == "42501":
+        return _denied(text, address)
+    if state == "3D000":
+        return _missing(text)
+    if state.startswith("53"):
+        return StoreUnreachable(
+            f"the store {address.shown} has no more room: {text}",
+            hint="free disk, memory or connections on the server",
+        )
+    if is_lost(error) or state == "0A000":
+        return StoreUnreachable(
+            f"the store {address.shown} is unreachable: {text}" + _doubt(in_doubt),
+            hint=_RUN_AGAIN,
+        )
+    return StoreUnusable(
+        f"the store {address.shown} cannot be used: {text} (SQLSTATE {state})",
+        hint="its tables were changed, or it is damaged: restore it, or name another schema",
+    )
+
+
+def _unconnected(error: psycopg.Error, address: Address, in_doubt: bool) -> ReconcileError:
+    text = _words(error, address)
+    if any(known in text for known in _MISSING_TEXTS) or (
+        'database "' in text and "does not exist" in text
+    ):
+        return _missing(text)
+    if any(known in text for known in _DENIED_TEXTS):
+        return _denied(text, address)
+    if any(known in text for known in _OTHER_TEXTS):
+        return ConfigError(
+            f"[store] url: the connection is not made as asked for: {text}",
+            hint="see sslmode and sslrootcert in the url, or PGSSLROOTCERT",
+        )
+    return StoreUnreachable(
+        f"the store {address.shown} is unreachable: {text}" + _doubt(in_doubt), hint=_RUN_AGAIN
+    )
+
+
+def _denied(text: str, address: Address) -> AccessDenied:
+    return AccessDenied(
+        f"the store {address.shown} refuses this user: {text}",
+        hint="check user and password (PGPASSWORD, ~/.pgpass); the rights that are needed: "
+        "stores/sql/postgres/least_privileges.sql, and CREATE for the first use",
+    )
+
+
+def _missing(text: str) -> ConfigError:
+    return ConfigError(
+        f"[store] url: {text}", hint="create the database, or name another in the url"
+    )
+
+
+def _words(error: psycopg.Error, address: Address) -> str:
+    """What was said, in one line and without the password."""
+    said = error.diag.message_primary or str(error)
+    text = "; ".join(line.strip() for line in said.splitlines() if line.strip())
+    secrets = psycopg.conninfo.conninfo_to_dict(address.conninfo)
+    for name in ("password", "sslpassword"):
+        secret = secrets.get(name)
+        if secret:
+            text = text.replace(str(secret), "…")
+    return text.removeprefix("connection failed: ")
+
+
+def _doubt(in_doubt: bool) -> str:
+    return "; whether the last write was made is unknown" if in_doubt else ""

@@ -1,0 +1,141 @@
+"""The tables of a Postgres store: numbered migrations, and the rights that are needed.
+
+`stores/sql/postgres/NNNN_*.sql` are applied in order, all that are pending in one
+transaction that has an advisory lock (of the transaction, so that PgBouncer allows it):
+many processes may come first at once, and one that is killed half way leaves nothing.
+
+Rights. Whoever comes first makes the tables, if it may: it needs CREATE on the database, or
+CREATE on a schema made for it. A role that only works needs no more than
+`least_privileges` grants, and a store that an administrator has made is opened with those.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from psycopg import errors
+
+from ..core.errors import StoreUnusable
+from .named_sql import load
+from .postgres_rows import Ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .postgres_address import Address
+    from .postgres_connection import Transaction
+
+SCHEMA_VERSION = 1
+OLDEST_SERVER = 13
+_FOLDER = Path(__file__).parent / "sql" / "postgres"
+_NAMESPACE = 0x7265636F
+"""`reco` in ASCII, the first half of our advisory locks."""
+_OURS = re.compile(r"\breconcile\.")
+
+
+_LOCK = "SELECT pg_advisory_xact_lock(%(ours)s, %(schema)s)"
+_SCHEMA_IS_THERE = "SELECT 1 FROM pg_namespace WHERE nspname = %(name)s"
+_META_IS_THERE = """SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE n.nspname = %(name)s AND c.relname = 'meta'"""
+
+
+class Schema(NamedTuple):
+    """What the tables say of themselves."""
+
+    version: int
+    id: str
+
+    @property
+    def is_current(self) -> bool:
+        """Whether no migration is pending."""
+        return self.version == SCHEMA_VERSION
+
+
+@cache
+def statements(schema: str) -> dict[str, str]:
+    """The store's statements by name, for its schema."""
+    ours = schema.replace("%", "%%")  # values are filled in where a % stands
+    return {name: _in_schema(text, ours) for name, text in load("postgres").items()}
+
+
+def least_privileges(schema: str, role: str) -> str:
+    """The grants that a role needs to work with a store whose tables are there."""
+    text = (_FOLDER / "least_privileges.sql").read_text(encoding="utf-8")
+    text = re.sub(r"SCHEMA reconcile\b", lambda _: f"SCHEMA {quoted(schema)}", text)
+    return _in_schema(text, schema).replace("reconcile_role", quoted(role))
+
+
+def read_schema(db: Transaction, address: Address) -> Schema | None:
+    """What is there; None for nothing. `StoreUnusable` for a newer version's tables, or
+    others than ours."""
+    try:
+        rows = dict(db.run(_meta(address), last=True)[0].rows)
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        return None
+    except errors.UndefinedColumn:
+        raise _not_ours(address) from None
+    return _checked(rows, address)
+
+
+def create_or_migrate(db: Transaction, address: Address) -> str:
+    """Bring the tables up to date, or make them; the store's id."""
+    name = {"name": address.schema}
+    half = crc32(address.schema.encode()) - 2**31
+    db.run(Ask(_LOCK, {"ours": _NAMESPACE, "schema": half}))
+    if not db.run(Ask(_SCHEMA_IS_THERE, name))[0].rows:
+        db.run(_plain(f"CREATE SCHEMA {quoted(address.schema)}"))
+    version = 0
+    if db.run(Ask(_META_IS_THERE, name))[0].rows:
+        version = _checked(dict(db.run(_meta(address))[0].rows), address).version
+    for text in _pending(version):
+        db.run(_plain(_in_schema(text, address.schema)))
+    return _checked(dict(db.run(_meta(address))[0].rows), address).id
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _plain(text: str) -> Ask:
+    """A statement without values."""
+    return Ask(text.replace("%", "%%"), {})
+
+
+def _meta(address: Address) -> Ask:
+    return _plain(f"SELECT name, value FROM {quoted(address.schema)}.meta")
+
+
+def _in_schema(text: str, schema: str) -> str:
+    return _OURS.sub(lambda _: quoted(schema) + ".", text)
+
+
+def _pending(version: int) -> Iterator[str]:
+    for file in sorted(_FOLDER.glob("[0-9]*_*.sql")):
+        if int(file.name.partition("_")[0]) > version:
+            yield file.read_text(encoding="utf-8")
+
+
+def _checked(rows: dict[str, str], address: Address) -> Schema:
+    try:
+        found = Schema(int(rows["schema_version"]), rows["id"])
+    except (KeyError, ValueError):
+        raise _not_ours(address) from None
+    if found.version > SCHEMA_VERSION:
+        raise StoreUnusable(
+            f"the store {address.shown} was made by a newer reconcile: its schema is version "
+            f"{found.version}, and this one knows {SCHEMA_VERSION}",
+            hint="upgrade reconcile on this host, or name another store",
+        )
+    return found
+
+
+def _not_ours(address: Address) -> StoreUnusable:
+    return StoreUnusable(
+        f"the schema {address.schema} of {address.shown} holds tables that are not reconcile's",
+        hint="name another schema in the store's url: ?schema=NAME",
+    )
