@@ -22,7 +22,7 @@ SELECT value FROM reconcile.meta WHERE name = 'id'
 
 -- first_grant --
 INSERT INTO reconcile.lease (job, shard, generation, run, holder, interval, ttl, granted_at,
-                             expires_at, progress, progress_at, released, overlaps, stop, seq,
+                             expires_at, progress, progress_at, released, "overlaps", stop, seq,
                              previous)
 VALUES (%(job)s, %(shard)s, %(generation)s, %(run)s, %(holder)s, %(interval)s, %(ttl)s, %(now)s,
         %(expires_at)s, 0, %(now)s, false, 0, NULL, 0, NULL)
@@ -32,12 +32,12 @@ ON CONFLICT (job, shard) DO NOTHING
 UPDATE reconcile.lease
    SET generation = %(generation)s, run = %(run)s, holder = %(holder)s, interval = %(interval)s,
        ttl = %(ttl)s, granted_at = %(now)s, expires_at = %(expires_at)s, progress = 0,
-       progress_at = %(now)s, released = false, overlaps = %(overlaps)s, stop = %(stop)s, seq = 0,
+       progress_at = %(now)s, released = false, "overlaps" = %(overlaps)s, stop = %(stop)s, seq = 0,
        previous = %(previous)s
  WHERE job = %(job)s AND shard = %(shard)s AND generation < %(generation)s
 
 -- note_overlap --
-UPDATE reconcile.lease SET overlaps = overlaps + 1 WHERE job = %(job)s AND shard = %(shard)s
+UPDATE reconcile.lease SET "overlaps" = "overlaps" + 1 WHERE job = %(job)s AND shard = %(shard)s
 
 -- renew --
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
@@ -53,7 +53,7 @@ UPDATE reconcile.lease AS l
 UPDATE reconcile.lease
    SET released = true, seq = %(seq)s
  WHERE job = %(job)s AND shard = %(shard)s AND generation = %(generation)s AND run = %(run)s
-   AND NOT released AND seq < %(seq)s AND (%(seen)s IS NULL OR overlaps <= %(seen)s)
+   AND NOT released AND seq < %(seq)s AND (%(seen)s IS NULL OR "overlaps" <= %(seen)s)
 
 -- ask_stop --
 UPDATE reconcile.lease

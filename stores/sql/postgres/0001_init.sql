@@ -26,7 +26,7 @@ CREATE TABLE reconcile.lease (
   progress bigint NOT NULL,
   progress_at timestamptz NOT NULL,
   released boolean NOT NULL,
-  overlaps bigint NOT NULL,
+  "overlaps" bigint NOT NULL,
   stop json,
   seq bigint NOT NULL,
   previous json,
