@@ -31,6 +31,7 @@ from ..core.model import StoreFacts
 from .encoding import (
     check_rate,
     duration_to_micros,
+    from_micros,
     holder_to_text,
     key_bounds,
     next_call,
@@ -43,6 +44,8 @@ from .postgres_rows import (
     Ask,
     asks_of,
     check_written,
+    insisted,
+    is_conditional,
     json_or_none,
     previous_of,
     previous_text,
@@ -105,7 +108,7 @@ class PostgresStore:
         [(now, durable)] = self._server.read(self._ask("facts"))[0].rows
         return StoreFacts(
             id=self._server.id,
-            now=now,
+            now=from_micros(now),
             single_host=False,
             durable=durable,
             default_ttl=TTL_NETWORK,
@@ -178,7 +181,7 @@ class PostgresStore:
         found, clock, identity = db.run(lock, self._ask("clock"), self._ask("identity"))
         if identity.rows != [(self._server.id,)]:
             raise replaced(self._server.address)
-        now = clock.rows[0][0]
+        now = from_micros(clock.rows[0][0])
         if not found.rows:
             return None, now
         lease = to_lease(key, found.rows[0])
@@ -227,24 +230,31 @@ class PostgresStore:
     # --- records
 
     def commit(self, fence: Fence, seq: int, writes: Sequence[Write]) -> bool:
-        """See `Store.commit`. The batch goes with the statement that checks the fence, and is
-        undone where that changed nothing."""
+        """See `Store.commit`.
+
+        The whole batch goes in one round trip with its COMMIT, in statements that fail where
+        they change nothing. Where one does, all is undone and the batch is tried again step
+        by step, to say why it is refused, or to find that it no longer is.
+        """
         advance = self._ask("advance", {**_fence(fence), "seq": seq})
         asks = asks_of(self._sql, writes)
 
-        def work(db: Transaction) -> bool | Exception:
-            advanced, *written = db.run(advance, *asks)
-            if advanced.count == 0:
-                _, applied = self._own(db, fence)
-                raise self._fenced_out(db, fence) if seq > applied else _Applied
-            check_written(writes, written)
+        def at_once(db: Transaction) -> bool:
+            pairs = zip(asks, writes, strict=True)
+            once = [insisted(self._sql, a) if is_conditional(w) else a for a, w in pairs]
+            db.run(insisted(self._sql, advance), *once, last=True)
             return True
 
-        try:
-            self._server.write(work)
-        except _Applied:
-            return False
-        return True
+        def by_steps(db: Transaction) -> bool:
+            if db.run(advance)[0].count == 0:
+                _, applied = self._own(db, fence)
+                if seq > applied:
+                    raise self._fenced_out(db, fence)
+                return False
+            check_written(writes, db.run(*asks) if asks else [])
+            return True
+
+        return self._server.write(at_once, otherwise=by_steps)
 
     def note(self, writes: Sequence[Write]) -> None:
         """See `Store.note`."""
@@ -301,8 +311,8 @@ class PostgresStore:
 
         def work(db: Transaction) -> float:
             asks = [self._ask("open_bucket", name), self._ask("bucket", name)]
-            _, found, clock = db.run(*asks, self._ask("seconds"))
-            due, now = found.rows[0][0], clock.rows[0][0]
+            _, found, clock = db.run(*asks, self._ask("clock"))
+            due, now = found.rows[0][0], clock.rows[0][0] / 1_000_000
             wait, kept = next_call(due, now, rate, n)
             if kept != due:
                 db.run(self._ask("put_bucket", {**name, "due": kept}), last=True)
@@ -345,10 +355,6 @@ class PostgresStore:
             newer=newer,
             hint="stop; the work is taken on from its last checkpoint",
         )
-
-
-class _Applied(Exception):
-    """This sequence number was applied before: undo what was just done again."""
 
 
 def _key(key: LeaseKey) -> Values:

@@ -30,7 +30,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from ..core.errors import StoreUnreachable
 from .postgres_errors import NoAnswer, gone, is_lost, is_undone, refusal, replaced
-from .postgres_rows import Answer, Ask, Row
+from .postgres_rows import Answer, Ask, Row, Values
 from .postgres_schema import create_or_migrate, read_schema
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ _BEGIN = """BEGIN ISOLATION LEVEL READ COMMITTED {mode};
 SET LOCAL statement_timeout = {limit};
 SET LOCAL lock_timeout = {limit};
 SET LOCAL idle_in_transaction_session_timeout = {limit};
-SET LOCAL datestyle = 'ISO';
-SET LOCAL timezone = 'UTC';
 """
 _PRELUDE = _BEGIN.count(";")
 _SERVER_SHARE = 0.8
@@ -99,20 +97,29 @@ class Transaction:
 
     def run(self, *asks: Ask, last: bool = False) -> list[Answer]:
         """Run statements in one round trip; `last` commits in the same."""
-        cursor = ClientCursor(self._link)
-        texts = [cursor.mogrify(text.encode(), values) for text, values in asks]
-        text, skipped = ";\n".join(texts), 0
+        text, values = _as_one(asks)
+        skipped = 0
         if self._link.is_idle:
             limit = max(_LEAST_LIMIT, ceil(self._left() * _SERVER_SHARE * 1000))
             text, skipped = _BEGIN.format(mode=self._mode, limit=limit) + text, _PRELUDE
         self.committing = last
-        cursor.execute((text + ";\nCOMMIT" if last else text).encode())
+        cursor = ClientCursor(self._link)
+        cursor.execute((text + ";\nCOMMIT" if last else text).encode(), values)
         return _answers(cursor)[skipped : skipped + len(asks)]
 
     def commit(self) -> None:
         """Make it durable."""
         self.committing = True
         self._link.execute("COMMIT")
+
+
+def _as_one(asks: Sequence[Ask]) -> tuple[str, Values]:
+    """One text of several, each with its values under names of its own."""
+    if len(asks) == 1:
+        return asks[0]
+    texts = [ask.text.replace("%(", f"%({n}_") for n, ask in enumerate(asks)]
+    values = {f"{n}_{name}": v for n, ask in enumerate(asks) for name, v in ask.values.items()}
+    return ";\n".join(texts), values
 
 
 def _answers(cursor: ClientCursor[Row]) -> list[Answer]:
@@ -122,6 +129,10 @@ def _answers(cursor: ClientCursor[Row]) -> list[Answer]:
         answers.append(Answer(rows, cursor.rowcount))
         if not cursor.nextset():
             return answers
+
+
+class _Insisted(Exception):
+    """A statement that had to change something did not."""
 
 
 class PostgresConnection:
@@ -147,13 +158,25 @@ class PostgresConnection:
         with self._guard:
             return self._attempts(lambda db: db.run(*asks, last=True), again=True, mode="READ ONLY")
 
-    def write(self, work: Callable[[Transaction], _T], *, again: bool = True) -> _T:
+    def write(
+        self,
+        work: Callable[[Transaction], _T],
+        *,
+        again: bool = True,
+        otherwise: Callable[[Transaction], _T] | None = None,
+    ) -> _T:
         """Run `work` in one transaction. Whatever it raises undoes all of it.
 
         `again`: doing it twice is harmless, should the end of the first try be unknown.
+        `otherwise`: what to run instead where a statement of `work` that had to change
+        something (see `insisted`) did not.
         """
         with self._guard:
-            return self._attempts(work, again=again, mode="READ WRITE")
+            try:
+                return self._attempts(work, again=again)
+            except _Insisted:
+                assert otherwise is not None
+                return self._attempts(otherwise, again=again)
 
     def close(self) -> None:
         """Give the connection back; harmless when repeated."""
@@ -173,6 +196,8 @@ class PostgresConnection:
                 link = self._linked(until)
                 db = Transaction(link, lambda: until - self._clock.boot(), mode)
                 return self._transaction(link, db, work)
+            except psycopg.errors.DivisionByZero as error:
+                raise _Insisted from error
             except psycopg.Error as error:
                 in_doubt = db is not None and db.committing
                 refused = refusal(error, self.address, in_doubt=in_doubt)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.errors import WriteConflict
 from ..core.model import ABSENT, ANY, Append, Fence, Grant, Lease, Put, Record, RunId
 from .encoding import (
     from_json_text,
+    from_micros,
     grant_from_text,
     grant_to_text,
     holder_from_text,
@@ -48,10 +49,10 @@ def to_lease(key: LeaseKey, row: Row) -> Lease:
         holder=holder_from_text(row[2]),
         interval=row[3],
         ttl=timedelta(microseconds=row[4]),
-        granted_at=row[5].astimezone(UTC),
-        expires_at=row[6].astimezone(UTC),
+        granted_at=from_micros(row[5]),
+        expires_at=from_micros(row[6]),
         progress=row[7],
-        progress_at=row[8].astimezone(UTC),
+        progress_at=from_micros(row[8]),
         live=row[14],
         released=row[9],
         overlaps=row[10],
@@ -94,7 +95,12 @@ def json_or_none(value: JsonObject | None) -> str | None:
 def to_record(kind: Kind, job: str, row: Row) -> Record:
     """A row of the statements `get` and `scan`."""
     key, value, version, at, tag, blob = row
-    return Record(kind, job, key, from_json_text(value), version, at.astimezone(UTC), tag, blob)
+    return Record(kind, job, key, from_json_text(value), version, from_micros(at), tag, blob)
+
+
+def is_conditional(write: Write) -> bool:
+    """Whether it may find another version than it expects."""
+    return isinstance(write, Put) and write.expect != ANY
 
 
 def asks_of(sql: Mapping[str, str], writes: Sequence[Write]) -> list[Ask]:
@@ -122,6 +128,11 @@ def _ask(sql: Mapping[str, str], write: Write) -> Ask:
         values |= {"prefix": write.prefix, "value": to_json_text(write.value)}
         return Ask(sql["append"], values)
     return Ask(sql["delete"], values | {"key": write.key})
+
+
+def insisted(sql: Mapping[str, str], ask: Ask) -> Ask:
+    """The same, as a statement that fails where it changes nothing."""
+    return Ask(sql["insisted"].replace("{statement}", ask.text), ask.values)
 
 
 def check_written(writes: Sequence[Write], answers: Sequence[Answer]) -> None:

@@ -1,11 +1,15 @@
 -- The statements of the Postgres store; `reconcile.` stands for the schema of its URL. Each
 -- fenced write compares and sets in one statement, and the number of rows it changed is the
 -- answer. The clock is always the server's: clock_timestamp(), not the transaction's begin,
--- because a transaction may have waited for a lock.
+-- because a transaction may have waited for a lock. Instants are read as whole microseconds
+-- since 1970, which no setting of a session spells otherwise.
 
 -- lease --
-SELECT l.generation, l.run, l.holder::text, l.interval, l.ttl, l.granted_at, l.expires_at,
-       l.progress, l.progress_at, l.released, l.overlaps, l.stop::text, l.seq, l.previous::text,
+SELECT l.generation, l.run, l.holder::text, l.interval, l.ttl,
+       (extract(epoch FROM l.granted_at) * 1000000)::bigint,
+       (extract(epoch FROM l.expires_at) * 1000000)::bigint,
+       l.progress, (extract(epoch FROM l.progress_at) * 1000000)::bigint,
+       l.released, l.overlaps, l.stop::text, l.seq, l.previous::text,
        NOT l.released AND clock_timestamp() < l.expires_at
   FROM reconcile.lease AS l
  WHERE l.job = %(job)s AND l.shard = %(shard)s
@@ -15,7 +19,12 @@ SELECT l.generation, l.run, l.holder::text, l.interval, l.ttl, l.granted_at, l.e
 
 -- clock --
 -- A statement of its own, after the one that may have waited for a lock.
-SELECT clock_timestamp()
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+
+-- insisted --
+-- Around a statement that must change something: dividing by zero stops those that follow it
+-- in the same text, COMMIT among them, so that all of them are one round trip.
+WITH done AS ({statement} RETURNING 1) SELECT 1 / count(*) FROM done
 
 -- identity --
 SELECT value FROM reconcile.meta WHERE name = 'id'
@@ -95,12 +104,12 @@ VALUES (%(kind)s, %(job)s,
 DELETE FROM reconcile.record WHERE kind = %(kind)s AND job = %(job)s AND key = %(key)s
 
 -- get --
-SELECT key, value::text, version, at, tag, blob
+SELECT key, value::text, version, (extract(epoch FROM at) * 1000000)::bigint, tag, blob
   FROM reconcile.record
  WHERE kind = %(kind)s AND job = %(job)s AND key = %(key)s
 
 -- scan --
-SELECT key, value::text, version, at, tag, blob
+SELECT key, value::text, version, (extract(epoch FROM at) * 1000000)::bigint, tag, blob
   FROM reconcile.record
  WHERE kind = %(kind)s AND job = %(job)s AND key >= %(low)s
 
@@ -142,12 +151,9 @@ INSERT INTO reconcile.bucket (name, due) VALUES (%(name)s, 0) ON CONFLICT (name)
 -- bucket --
 SELECT due FROM reconcile.bucket WHERE name = %(name)s FOR UPDATE
 
--- seconds --
-SELECT extract(epoch FROM clock_timestamp())::double precision
-
 -- put_bucket --
 UPDATE reconcile.bucket SET due = %(due)s WHERE name = %(name)s
 
 -- facts --
-SELECT clock_timestamp(),
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
        current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
