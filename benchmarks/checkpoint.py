@@ -6,7 +6,8 @@ Both by the same client library, on the same server (the one at URL, or one of i
 temporary folder, with fsync) and in the same table layout, by turns, so that a busy machine
 slows both. The bare one is what a script would do: begin, ``UPDATE … WHERE generation = …``,
 commit. The checkpoint is what a night writes after each range: the records of interval (over
-the version expected), range and run, under the fence. Exit status 1 when the ratio of the medians is above the budget.
+the version expected), range and run, under the fence.
+Exit status 1 when the ratio of the medians is above the budget.
 """
 
 from __future__ import annotations

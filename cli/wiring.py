@@ -74,12 +74,14 @@ def _refuse_missing(url: str) -> None:
 
 
 def _opener(config: Config, env: Environment) -> Callable[[], Store]:
-    from ..core.config import TTL_ONE_HOST
+    from ..core.config import default_ttl
     from ..core.trust import MOST_PATIENCE, Terms
     from ..stores.registry import opener
 
     def patience(job: Job) -> float:
-        return Terms(job.lease.ttl or TTL_ONE_HOST, job.lease.progress_deadline).patience
+        return Terms(
+            job.lease.ttl or default_ttl(config.store.url), job.lease.progress_deadline
+        ).patience
 
     return opener(
         config.store.url,
@@ -102,7 +104,7 @@ def _spool_folder(config: Config) -> Path:
 
 def _builder(config: Config, env: Environment) -> Callable[[Job], Work]:
     def build(job: Job) -> Work:
-        from ..core.config import TTL_ONE_HOST
+        from ..core.config import default_ttl
         from ..core.sources import open_source
         from ..core.sources.spool import Spools
         from ..core.targets import open_target
@@ -110,7 +112,7 @@ def _builder(config: Config, env: Environment) -> Callable[[Job], Work]:
 
         spools = Spools(_spool_folder(config), job.name)
         source = open_source(job.work.source, spools)
-        fence_wait = job.work.fence_wait or job.lease.ttl or TTL_ONE_HOST
+        fence_wait = job.work.fence_wait or job.lease.ttl or default_ttl(config.store.url)
         target = open_target(
             job.work.target,
             job.name,

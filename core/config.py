@@ -179,6 +179,12 @@ class Config(NamedTuple):
     jobs: Mapping[str, Job]
 
 
+def default_ttl(url: str) -> timedelta:
+    """The TTL of leases in the store at a URL, where a job names none: a store on a network
+    may be away for longer than one on this host."""
+    return TTL_ONE_HOST if url.startswith(("sqlite:", "memory:")) else TTL_NETWORK
+
+
 def is_postgres(url: str) -> bool:
     """Whether an address is that of a PostgreSQL database."""
     return url.partition(":")[0].lower() in ("postgresql", "postgres")

@@ -46,7 +46,6 @@ _PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 _AT_END = " (at end of document)"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _JOB_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
-_LATER_STORES = ("postgresql", "postgres")
 
 
 def parse(
@@ -183,12 +182,6 @@ def _store(section: Section, folder: Path) -> str | None:
     except ConfigError as error:
         section.wrong(key, str(error), error.hint)
         return None
-    if scheme(url) in _LATER_STORES:
-        section.wrong(
-            key,
-            "a Postgres store is not supported by this version",
-            "name a file, or a Redis or Valkey server",
-        )
     return url
 
 

@@ -152,7 +152,7 @@ class PostgresStore:
                 generation = max(last.fence.generation + 1 if last else first, above + 1)
                 new = {"generation": generation, "now": now, "expires_at": now + ttl}
                 grant = self._grant({**asked, **new}, last, holder)
-                if db.run(grant)[0].count == 1:
+                if db.run(grant)[0].changed == 1:
                     return self._stands(db, key), True
                 # The key was unknown, and somebody else was granted it meanwhile.
 
@@ -193,7 +193,7 @@ class PostgresStore:
 
         def work(db: Transaction) -> Lease:
             renewed = self._ask("renew", {**_fence(fence), "progress": progress})
-            if db.run(renewed)[0].count == 0:
+            if db.run(renewed)[0].changed == 0:
                 raise self._fenced_out(db, fence)
             return replace(self._stands(db, fence.key), previous=None)
 
@@ -204,7 +204,7 @@ class PostgresStore:
 
         def work(db: Transaction) -> None:
             values = {**_fence(fence), "seq": seq, "seen": overlaps_seen}
-            if db.run(self._ask("release", values))[0].count == 1:
+            if db.run(self._ask("release", values))[0].changed == 1:
                 return
             lease, applied = self._own(db, fence)
             if not lease.released and seq > applied:
@@ -220,7 +220,7 @@ class PostgresStore:
         """See `Store.ask_stop`."""
         values = {**_key(key), "generation": generation, "request": to_json_text(request)}
         asked = self._ask("ask_stop", values)
-        return self._server.write(lambda db: db.run(asked)[0].count == 1)
+        return self._server.write(lambda db: db.run(asked)[0].changed == 1)
 
     def lease(self, key: LeaseKey) -> Lease | None:
         """See `Store.lease`."""
@@ -246,7 +246,7 @@ class PostgresStore:
             return True
 
         def by_steps(db: Transaction) -> bool:
-            if db.run(advance)[0].count == 0:
+            if db.run(advance)[0].changed == 0:
                 _, applied = self._own(db, fence)
                 if seq > applied:
                     raise self._fenced_out(db, fence)

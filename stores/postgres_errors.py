@@ -31,6 +31,10 @@ class NoAnswer(psycopg.OperationalError):
 _LOST = ("08", "57P", "58")
 _LOST_STATES = frozenset({"25006", "25P03", "25P04"})
 """The server became a standby; it ended a transaction that was silent, or took too long."""
+_UNREACHABLE = (*_LOST, "53", "57014", "0A000")
+"""Also: no more room on the server, a statement that took too long, a standby."""
+_DENIED = ("28", "42501")
+_GONE = frozenset({"42P01", "3F000"})
 _UNDONE = frozenset({"40001", "40P01"})
 _DENIED_TEXTS = (
     "password authentication failed",
@@ -59,7 +63,7 @@ def is_lost(error: psycopg.Error) -> bool:
     state = error.sqlstate
     if state is None:
         return isinstance(error, psycopg.OperationalError)
-    return state in _LOST_STATES or (state.startswith(_LOST) and state != "57014")
+    return state in _LOST_STATES or state.startswith(_LOST)
 
 
 def is_undone(error: psycopg.Error) -> bool:
@@ -92,43 +96,38 @@ def refusal(error: psycopg.Error, address: Address, *, in_doubt: bool = False) -
             f"the store {address.shown} did not answer in time" + _doubt(in_doubt),
             hint=_RUN_AGAIN,
         )
-    state = error.sqlstate
-    if state is None:
-        return _unconnected(error, address, in_doubt)
     text = _words(error, address)
+    if error.sqlstate is None:
+        return _unconnected(text, address, in_doubt)
+    return _refused(error.sqlstate, text, address, in_doubt)
+
+
+def _refused(state: str, text: str, address: Address, in_doubt: bool) -> ReconcileError:
+    """What the SQLSTATE of a connection once made says."""
+    where = address.shown
     if state == "55P03":
         return StoreBusy(
-            f"the store {address.shown} is locked: somebody keeps a row or table of it",
+            f"the store {where} is locked: somebody keeps a row or table of it",
             hint="see pg_stat_activity and pg_blocking_pids() for who it is",
         )
-    if state == "57014":
-        return StoreUnreachable(
-            f"the store {address.shown} did not answer in time: {text}", hint=_RUN_AGAIN
-        )
-    if state in {"42P01", "3F000"}:
+    if state in _GONE:
         return gone(address)
-    if state.startswith("28") or state == "42501":
+    if state.startswith(_DENIED):
         return _denied(text, address)
     if state == "3D000":
         return _missing(text)
-    if state.startswith("53"):
+    if state.startswith(_UNREACHABLE) or state in _LOST_STATES:
         return StoreUnreachable(
-            f"the store {address.shown} has no more room: {text}",
-            hint="free disk, memory or connections on the server",
-        )
-    if is_lost(error) or state == "0A000":
-        return StoreUnreachable(
-            f"the store {address.shown} is unreachable: {text}" + _doubt(in_doubt),
-            hint=_RUN_AGAIN,
+            f"the store {where} is unreachable: {text}" + _doubt(in_doubt), hint=_RUN_AGAIN
         )
     return StoreUnusable(
-        f"the store {address.shown} cannot be used: {text} (SQLSTATE {state})",
+        f"the store {where} cannot be used: {text} (SQLSTATE {state})",
         hint="its tables were changed, or it is damaged: restore it, or name another schema",
     )
 
 
-def _unconnected(error: psycopg.Error, address: Address, in_doubt: bool) -> ReconcileError:
-    text = _words(error, address)
+def _unconnected(text: str, address: Address, in_doubt: bool) -> ReconcileError:
+    """What libpq's words about a connection that was not made, or broke, say."""
     if any(known in text for known in _MISSING_TEXTS) or (
         'database "' in text and "does not exist" in text
     ):

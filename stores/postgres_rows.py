@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     """What a statement gave: its rows, and how many it found or changed."""
 
     rows: list[Row]
-    count: int
+    changed: int
 
 
 # --- leases
@@ -138,7 +138,7 @@ def insisted(sql: Mapping[str, str], ask: Ask) -> Ask:
 def check_written(writes: Sequence[Write], answers: Sequence[Answer]) -> None:
     """`WriteConflict` for the first write that found another version than it expected."""
     for write, answer in zip(writes, answers, strict=True):
-        if isinstance(write, Put) and answer.count == 0:
+        if isinstance(write, Put) and answer.changed == 0:
             wanted = "none" if write.expect == ABSENT else f"version {write.expect}"
             raise WriteConflict(
                 f"the {write.kind} record {write.key!r} of {write.job} was changed by somebody "

@@ -24,10 +24,11 @@ from .named_sql import load
 from .postgres_rows import Ask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from .postgres_address import Address
     from .postgres_connection import Transaction
+    from .postgres_rows import Row
 
 SCHEMA_VERSION = 1
 OLDEST_SERVER = 13
@@ -73,12 +74,12 @@ def read_schema(db: Transaction, address: Address) -> Schema | None:
     """What is there; None for nothing. `StoreUnusable` for a newer version's tables, or
     others than ours."""
     try:
-        rows = dict(db.run(_meta(address), last=True)[0].rows)
+        found = db.run(_meta(address), last=True)[0].rows
     except (errors.UndefinedTable, errors.InvalidSchemaName):
         return None
     except errors.UndefinedColumn:
         raise _not_ours(address) from None
-    return _checked(rows, address)
+    return _checked(found, address)
 
 
 def create_or_migrate(db: Transaction, address: Address) -> str:
@@ -90,10 +91,10 @@ def create_or_migrate(db: Transaction, address: Address) -> str:
         db.run(_plain(f"CREATE SCHEMA {quoted(address.schema)}"))
     version = 0
     if db.run(Ask(_META_IS_THERE, name))[0].rows:
-        version = _checked(dict(db.run(_meta(address))[0].rows), address).version
+        version = _checked(db.run(_meta(address))[0].rows, address).version
     for text in _pending(version):
         db.run(_plain(_in_schema(text, address.schema)))
-    return _checked(dict(db.run(_meta(address))[0].rows), address).id
+    return _checked(db.run(_meta(address))[0].rows, address).id
 
 
 def quoted(name: str) -> str:
@@ -120,9 +121,10 @@ def _pending(version: int) -> Iterator[str]:
             yield file.read_text(encoding="utf-8")
 
 
-def _checked(rows: dict[str, str], address: Address) -> Schema:
+def _checked(rows: Sequence[Row], address: Address) -> Schema:
+    values: dict[str, str] = dict(rows)
     try:
-        found = Schema(int(rows["schema_version"]), rows["id"])
+        found = Schema(int(values["schema_version"]), values["id"])
     except (KeyError, ValueError):
         raise _not_ours(address) from None
     if found.version > SCHEMA_VERSION:

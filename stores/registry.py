@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..core.ports import Clock, Entropy, Host, Store
 
 ENTRY_POINTS = "reconcile.stores"
-_NOT_YET = frozenset({"postgres", "postgresql"})
 
 
 class Opener(Protocol):
@@ -44,18 +43,13 @@ def opener(
     `patience`: seconds that one call may wait for others, or for an answer; shorter than
     half of what a lease's trust window ends before the lease (`Terms.patience`).
 
-    ``sqlite:///absolute/path?single_host=yes`` (see `core.config.sqlite_url`), ``memory:``,
-    or an address of Redis or Valkey (see `stores/redis_url.py`). Raises `ConfigError` where
-    the URL names no store.
+    ``sqlite:///absolute/path?single_host=yes`` (see `core.config.sqlite_url`),
+    ``postgresql://…`` (see `stores/postgres_address.py`), ``redis://…`` and its kin (see
+    `stores/redis_url.py`), or ``memory:``. Raises `ConfigError` where the URL names no store.
     """
     scheme = url.partition(":")[0]
     if scheme in _BUILT_IN:
         return _BUILT_IN[scheme](url, clock=clock, host=host, entropy=entropy, patience=patience)
-    if scheme in _NOT_YET:
-        raise ConfigError(
-            f"[store] url: this version has no {scheme} store",
-            hint="use sqlite:///PATH; " + _schemes(_BUILT_IN),
-        )
     others = _registered()
     if scheme in others:
         open_other: Opener = others[scheme].load()
@@ -105,6 +99,21 @@ def _shown(url: str) -> str:
     return mask_address(url)
 
 
+def _postgres(
+    url: str, *, clock: Clock, host: Host, entropy: Entropy, patience: float
+) -> Callable[[], Store]:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:  # also where psycopg is there, and libpq is not
+        raise ConfigError(
+            "[store] url: a Postgres store needs the package psycopg, which is not installed",
+            hint="pip install 'reconcile[postgres]'",
+        ) from None
+    from .postgres import opener as open_postgres
+
+    return open_postgres(url, clock=clock, host=host, entropy=entropy, patience=patience)
+
+
 def _memory(
     url: str, *, clock: Clock, host: Host, entropy: Entropy, patience: float
 ) -> Callable[[], Store]:
@@ -147,6 +156,7 @@ _REDIS = tuple(
 _BUILT_IN: dict[str, Opener] = {
     "sqlite": _sqlite,
     "memory": _memory,
+    **dict.fromkeys(["postgres", "postgresql"], _postgres),
     **dict.fromkeys([*_REDIS, "unix", "redis+unix", "valkey+unix"], _redis),
 }
 
