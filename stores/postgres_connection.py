@@ -43,12 +43,14 @@ _T = TypeVar("_T")
 
 _BEGIN = """BEGIN ISOLATION LEVEL READ COMMITTED {mode};
 SET LOCAL statement_timeout = {limit};
-SET LOCAL lock_timeout = {limit};
+SET LOCAL lock_timeout = {sooner};
 SET LOCAL idle_in_transaction_session_timeout = {limit};
 """
 _PRELUDE = _BEGIN.count(";")
 _SERVER_SHARE = 0.8
 """Of what is left; the rest is the server's refusal on its way back."""
+_LOCK_SHARE = 0.9
+"""Of the server's; sooner than the statement's own end, so that a lock is called a lock."""
 _LEAST_LIMIT = 50
 """Milliseconds."""
 _RECONNECT_EVERY = 0.1
@@ -101,7 +103,8 @@ class Transaction:
         skipped = 0
         if self._link.is_idle:
             limit = max(_LEAST_LIMIT, ceil(self._left() * _SERVER_SHARE * 1000))
-            text, skipped = _BEGIN.format(mode=self._mode, limit=limit) + text, _PRELUDE
+            begin = _BEGIN.format(mode=self._mode, limit=limit, sooner=ceil(limit * _LOCK_SHARE))
+            text, skipped = begin + text, _PRELUDE
         self.committing = last
         cursor = ClientCursor(self._link)
         cursor.execute((text + ";\nCOMMIT" if last else text).encode(), values)

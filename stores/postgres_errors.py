@@ -7,6 +7,7 @@ session's language; another language is taken for "unreachable", with the text s
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -28,12 +29,15 @@ class NoAnswer(psycopg.OperationalError):
     """Nothing came within the time that a method has."""
 
 
+_PREFIX = re.compile(
+    r"^connection (failed|is bad): |connection to server (at|on) .*? failed: |(FATAL|ERROR): +"
+)
 _LOST = ("08", "57P", "58")
 _LOST_STATES = frozenset({"25006", "25P03", "25P04"})
 """The server became a standby; it ended a transaction that was silent, or took too long."""
 _UNREACHABLE = (*_LOST, "53", "57014", "0A000")
 """Also: no more room on the server, a statement that took too long, a standby."""
-_DENIED = ("28", "42501")
+_FORBIDDEN = "42501"
 _GONE = frozenset({"42P01", "3F000"})
 _UNDONE = frozenset({"40001", "40P01"})
 _DENIED_TEXTS = (
@@ -49,7 +53,8 @@ _DENIED_TEXTS = (
     'role "',
 )
 _MISSING_TEXTS = ("no such database",)
-_OTHER_TEXTS = (
+_CONFIGURED_TEXTS = (
+    ' value: "',
     "does not support SSL",
     "root certificate file",
     "certificate verify failed",
@@ -112,8 +117,8 @@ def _refused(state: str, text: str, address: Address, in_doubt: bool) -> Reconci
         )
     if state in _GONE:
         return gone(address)
-    if state.startswith(_DENIED):
-        return _denied(text, address)
+    if state.startswith(("28", _FORBIDDEN)):
+        return (_forbidden if state == _FORBIDDEN else _denied)(text, address)
     if state == "3D000":
         return _missing(text)
     if state.startswith(_UNREACHABLE) or state in _LOST_STATES:
@@ -134,10 +139,10 @@ def _unconnected(text: str, address: Address, in_doubt: bool) -> ReconcileError:
         return _missing(text)
     if any(known in text for known in _DENIED_TEXTS):
         return _denied(text, address)
-    if any(known in text for known in _OTHER_TEXTS):
+    if any(known in text for known in _CONFIGURED_TEXTS):
         return ConfigError(
             f"[store] url: the connection is not made as asked for: {text}",
-            hint="see sslmode and sslrootcert in the url, or PGSSLROOTCERT",
+            hint="see libpq's documentation of the url's options (sslmode, sslrootcert …)",
         )
     return StoreUnreachable(
         f"the store {address.shown} is unreachable: {text}" + _doubt(in_doubt), hint=_RUN_AGAIN
@@ -147,9 +152,19 @@ def _unconnected(text: str, address: Address, in_doubt: bool) -> ReconcileError:
 def _denied(text: str, address: Address) -> AccessDenied:
     return AccessDenied(
         f"the store {address.shown} refuses this user: {text}",
-        hint="check user and password (PGPASSWORD, ~/.pgpass); the rights that are needed: "
-        "stores/sql/postgres/least_privileges.sql, and CREATE for the first use",
+        hint="check user and password (PGPASSWORD, ~/.pgpass), and the server's pg_hba.conf",
     )
+
+
+def _forbidden(text: str, address: Address) -> AccessDenied:
+    """The user is known, and has no right to do this."""
+    hint = 'the rights that are needed, as GRANT statements: python -c "from reconcile.stores.'
+    hint += f"postgres import least_privileges as p; print(p({address.schema!r}, 'ROLE'))\""
+    if "for database" in text:
+        hint = "the first use makes the tables: let a role do that which has CREATE on the "
+        hint += f"database, or let an administrator: CREATE SCHEMA {address.schema} "
+        hint += "AUTHORIZATION this user"
+    return AccessDenied(f"the store {address.shown} refuses this user: {text}", hint=hint)
 
 
 def _missing(text: str) -> ConfigError:
@@ -161,13 +176,13 @@ def _missing(text: str) -> ConfigError:
 def _words(error: psycopg.Error, address: Address) -> str:
     """What was said, in one line and without the password."""
     said = error.diag.message_primary or str(error)
-    text = "; ".join(line.strip() for line in said.splitlines() if line.strip())
+    text = _PREFIX.sub("", said.strip().partition("\n")[0])
     secrets = psycopg.conninfo.conninfo_to_dict(address.conninfo)
     for name in ("password", "sslpassword"):
         secret = secrets.get(name)
         if secret:
             text = text.replace(str(secret), "…")
-    return text.removeprefix("connection failed: ")
+    return text
 
 
 def _doubt(in_doubt: bool) -> str:

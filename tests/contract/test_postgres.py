@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from datetime import timedelta
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
+from support.fakes import eventually
 from support.postgres_server import Server, fresh_name, shared_server
 
-from reconcile.stores.postgres import PostgresStore
+from reconcile.cli.environment import SystemClock
+from reconcile.core.errors import (
+    LeaseBusy,
+    ReconcileError,
+    StoreBusy,
+    StoreUnreachable,
+    StoreUnusable,
+    WriteConflict,
+)
+from reconcile.core.model import ABSENT, Append, Kind, Put, Rate
+from reconcile.stores.postgres import PostgresStore, least_privileges
 from reconcile.stores.postgres_address import read_address
+from reconcile.stores.postgres_rows import Ask
 from reconcile.stores.testing import StoreContract
+from reconcile.stores.testing_support import JOB, KEY, TONIGHT, B, cursor_at, grant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reconcile.core.model import JsonObject, Kind, LeaseKey
+    from reconcile.core.model import JsonObject, LeaseKey
     from reconcile.stores.testing import MovedClock
 
 PATIENCE = 5.0
+RATE = Rate(1, timedelta(seconds=1))
 CLOCK = """
 CREATE SCHEMA {clock};
 CREATE TABLE {clock}.moment (now timestamptz NOT NULL);
@@ -31,6 +49,8 @@ CREATE FUNCTION {clock}.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE 
 class PostgresHarness:
     """A schema of its own; on the sessions' search path a clock that stands before Postgres's."""
 
+    store_class = PostgresStore
+
     def __init__(self, server: Server, clock: MovedClock) -> None:
         self.server, self.clock = server, clock
         self.step_wall_clock = clock.step
@@ -39,10 +59,16 @@ class PostgresHarness:
         server.do(CLOCK.format(clock=self._clock_schema, now=now))
         path = f"-csearch_path={self._clock_schema},pg_catalog"
         self.url = server.url(self.schema, options=path)
+        self.mutations: dict[str, tuple[str, str]] = {}
         self._opened: list[PostgresStore] = []
 
-    def open(self) -> PostgresStore:
-        store = PostgresStore(read_address(self.url), clock=self.clock, patience=PATIENCE)
+    def open(self, patience: float = PATIENCE, clock: Any = None) -> PostgresStore:
+        address = read_address(self.url)
+        store = self.store_class(address, clock=clock or self.clock, patience=patience)
+        store._sql = dict(store._sql)
+        for name, (old, new) in self.mutations.items():
+            assert old in store._sql[name], (old, store._sql[name])
+            store._sql[name] = store._sql[name].replace(old, new)
         self._opened.append(store)
         return store
 
@@ -79,3 +105,340 @@ def harness(clock) -> Iterator[PostgresHarness]:
 
 class TestPostgresStore(StoreContract):
     pass
+
+
+# --- the suite notices what a store may get wrong
+
+
+class CallersClockStore(PostgresStore):
+    """Expiry is judged by the host that asks."""
+
+    def _locked(self, db: Any, key: LeaseKey) -> Any:
+        lease, now = super()._locked(db, key)
+        if lease is None:
+            return lease, now
+        here = self._server._clock.now()
+        return replace(lease, live=here < lease.expires_at), now
+
+
+class OwnHolderStore(PostgresStore):
+    """Whoever has the lease may have it again, whichever run asks."""
+
+    def acquire(self, *args: Any, **kwargs: Any) -> Any:
+        self._asking = args[2]
+        return super().acquire(*args, **kwargs)
+
+    def _locked(self, db: Any, key: LeaseKey) -> Any:
+        lease, now = super()._locked(db, key)
+        if lease is not None and lease.holder == self._asking:
+            lease = replace(lease, live=False, holder=replace(lease.holder, token="other"))
+        return lease, now
+
+
+FENCE = "AND generation = %(generation)s AND run = %(run)s"
+SEEDED: dict[str, tuple[type[PostgresStore], dict[str, tuple[str, str]], str]] = {
+    "generation reset on release": (
+        PostgresStore,
+        {"release": ("SET released", "SET generation = 0, released")},
+        "test_the_generation_is_kept_by_a_release",
+    ),
+    "renew without generation check": (
+        PostgresStore,
+        {"renew": ("AND l.generation = %(generation)s AND l.run = %(run)s", "")},
+        "test_a_renewal_after_a_takeover_is_fenced_out",
+    ),
+    "checkpoint accepted after takeover": (
+        PostgresStore,
+        {"advance": (FENCE, "")},
+        "test_a_checkpoint_after_a_takeover_is_fenced_out",
+    ),
+    "release by an old holder": (
+        PostgresStore,
+        {"release": (FENCE, "")},
+        "test_a_release_by_an_old_holder_does_not_end_a_newer_grant",
+    ),
+    "two acquires granted": (
+        PostgresStore,
+        {"first_grant": ("DO NOTHING", "DO UPDATE SET run = excluded.run")},
+        "test_one_of_many_who_ask_at_once_is_granted",
+    ),
+    "a late renewal revives a released lease": (
+        PostgresStore,
+        {"renew": (" AND NOT l.released", "")},
+        "test_a_late_renewal_does_not_revive_a_released_lease",
+    ),
+    "a late checkpoint moves the cursor back": (
+        PostgresStore,
+        {"advance": (" AND seq < %(seq)s", "")},
+        "test_a_late_checkpoint_does_not_move_the_cursor_back",
+    ),
+    "an overlap noted after the last decision is lost": (
+        PostgresStore,
+        {"release": ('OR "overlaps" <= %(seen)s', "OR true")},
+        "test_an_overlap_noted_after_the_last_decision_is_not_lost",
+    ),
+    "expiry from the caller's clock": (
+        CallersClockStore,
+        {},
+        "test_a_stepped_wall_clock_ends_no_lease_and_prolongs_none",
+    ),
+    "a late acquire fences out its own holder": (
+        OwnHolderStore,
+        {},
+        "test_a_late_acquire_does_not_fence_out_its_own_holder",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", SEEDED)
+def test_the_contract_notices_a_seeded_bug(harness, bug: str) -> None:
+    harness.store_class, harness.mutations, name = SEEDED[bug]
+    steps = {"step": 86_400.0} if "stepped" in name else {}
+    with pytest.raises((AssertionError, ReconcileError, pytest.fail.Exception)):
+        getattr(StoreContract(), name)(harness, **steps)
+
+
+# --- transactions
+
+
+class TestLimitsOfPostgresStore:
+    """No wait is without end, on either side, and nothing is left in a session."""
+
+    def test_a_row_that_somebody_keeps_makes_writes_busy_and_hinders_no_read(self, harness) -> None:
+        store = harness.open(patience=0.3)
+        lease = grant(store, "r1")
+        with psycopg.connect(harness.server.base) as stuck:
+            stuck.execute(f"SELECT 1 FROM {harness.schema}.lease FOR UPDATE".encode())
+            for write in (
+                lambda: store.renew(lease.fence, 1),
+                lambda: store.commit(lease.fence, 1, [cursor_at(1)]),
+                lambda: grant(store, "r2", B),
+            ):
+                with pytest.raises(StoreBusy, match="locked"):
+                    write()
+            assert store.lease(KEY) == lease
+        assert store.renew(lease.fence, 1).live
+
+    def test_one_that_stops_inside_a_transaction_is_undone_by_the_server(self, harness) -> None:
+        stopped, other = harness.open(patience=0.3), harness.open()
+        lease = grant(other, "r1")
+        inside, go_on = Event(), Event()
+
+        def work(db: Any) -> None:
+            db.run(Ask(f"UPDATE {harness.schema}.lease SET generation = 0", {}))
+            inside.set()
+            go_on.wait(PATIENCE)
+
+        def stop() -> None:
+            with pytest.raises(ReconcileError):
+                stopped._server.write(work, again=False)
+
+        thread = Thread(target=stop)
+        thread.start()
+        assert inside.wait(PATIENCE)
+        assert other.renew(lease.fence, 1).fence == lease.fence
+        go_on.set()
+        thread.join()
+        assert stopped.lease(KEY).fence == lease.fence
+
+    def test_a_server_that_does_not_answer_is_not_waited_for(self, harness) -> None:
+        store = harness.open(patience=0.3, clock=SystemClock())
+        with pytest.raises(StoreUnreachable, match="did not answer in time"):
+            # More than the server is told to allow, and not interrupted by it.
+            store._server.read(
+                Ask("SELECT set_config('statement_timeout', '0', true)", {}),
+                Ask("SELECT pg_sleep(30)", {}),
+            )
+        assert store.lease(KEY) is None
+
+    def test_a_transaction_leaves_nothing_in_its_session(self, harness) -> None:
+        store = harness.open()
+        shown = "SELECT name, setting FROM pg_settings WHERE name LIKE '%timeout'"
+        link = store._server._link
+        before = link.execute(shown).fetchall()
+        lease = grant(store, "r1")
+        inside = store._server.write(
+            lambda db: db.run(
+                Ask("SELECT current_setting('idle_in_transaction_session_timeout')", {})
+            )
+        )
+        assert inside[0].rows == [("4s",)]
+        store.commit(lease.fence, 1, [cursor_at(1)])
+        store.take("api", RATE)
+        assert store._server._link is link
+        assert link.execute(shown).fetchall() == before
+        assert link.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
+
+    def test_an_interrupt_inside_a_transaction_leaves_none_open(self, harness) -> None:
+        store = harness.open()
+        lease = grant(store, "r1")
+
+        def interrupted(db: Any) -> None:
+            db.run(Ask(f"UPDATE {harness.schema}.lease SET generation = 0", {}))
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            store._server.write(interrupted)
+        assert store.renew(lease.fence, 1).fence == lease.fence
+
+    def test_two_batches_that_lock_each_other_both_land(self, harness) -> None:
+        first, second, keys = harness.open(), harness.open(), ["a", "b"]
+        first.note([Put(Kind.PLAN, JOB, key, {}) for key in keys])
+        inside, go_on = Event(), Event()
+        update = f"UPDATE {harness.schema}.record SET version = 7 WHERE key = %(key)s"
+
+        def slow(db: Any) -> None:
+            db.run(Ask(update, {"key": "a"}))
+            inside.set()
+            go_on.wait(PATIENCE)
+            db.run(Ask(update, {"key": "b"}))
+
+        def waits() -> bool:
+            text = "SELECT wait_event_type FROM pg_stat_activity WHERE pid = %s"
+            pid = second._server._link.info.backend_pid
+            return harness.server.ask(text, pid) == "Lock"
+
+        batch = [Put(Kind.PLAN, JOB, key, {}) for key in reversed(keys)]
+        threads = [
+            Thread(target=first._server.write, args=(slow,)),
+            Thread(target=second.note, args=(batch,)),
+        ]
+        threads[0].start()
+        assert inside.wait(PATIENCE)
+        threads[1].start()
+        eventually(waits, "the second waits for the first")
+        go_on.set()
+        for thread in threads:
+            thread.join()
+        versions = {first.get(Kind.PLAN, JOB, key).version for key in keys}
+        assert versions in ({7}, {8})
+
+
+# --- tables
+
+
+class TestTablesOfPostgresStore:
+    """Who makes them, who may use them, and what else may stand there."""
+
+    def test_many_may_come_first_at_once(self, harness) -> None:
+        ids: list[str] = []
+        threads = [Thread(target=lambda: ids.append(harness.open().facts().id)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(ids) == 8
+        assert len(set(ids)) == 1
+
+    def test_a_newer_schema_is_refused(self, harness) -> None:
+        harness.open()
+        meta = f"UPDATE {harness.schema}.meta SET value = '2' WHERE name = 'schema_version'"
+        harness.server.do(meta)
+        with pytest.raises(StoreUnusable, match="newer reconcile: its schema is version 2"):
+            harness.open()
+
+    @pytest.mark.parametrize("columns", ["name text, value text", "id int"])
+    def test_tables_of_somebody_else_are_refused(self, harness, columns: str) -> None:
+        schema = harness.schema
+        harness.server.do(f"CREATE SCHEMA {schema}", f"CREATE TABLE {schema}.meta ({columns})")
+        with pytest.raises(StoreUnusable, match="not reconcile's"):
+            harness.open()
+
+    @pytest.mark.parametrize("schema", ['Odd "name" 50%', "ż" * 20, "select"])
+    def test_any_name_may_be_a_schemas(self, harness, schema: str) -> None:
+        from urllib.parse import quote
+
+        url = harness.server.url() + "&schema=" + quote(schema)
+        store = PostgresStore(read_address(url), clock=harness.clock, patience=PATIENCE)
+        try:
+            lease = grant(store, "r1")
+            assert store.commit(lease.fence, 1, [cursor_at(1), Append(Kind.EVENT, JOB, "x", {})])
+            assert store.scan(Kind.EVENT, JOB)
+        finally:
+            store.close()
+            harness.server.drop(schema)
+
+    def test_a_role_with_the_least_privileges_does_everything(self, harness) -> None:
+        owner, role = harness.open(), fresh_name("worker")
+        harness.server.do(f"CREATE ROLE {role} LOGIN")
+        try:
+            harness.server.do(least_privileges(harness.schema, role))
+            url = harness.server.url(harness.schema, user=role)
+            store = PostgresStore(read_address(url), clock=harness.clock, patience=PATIENCE)
+            everything(store)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                store._server._link.execute(f"DELETE FROM {harness.schema}.lease".encode())
+            store.close()
+        finally:
+            harness.server.do(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+        assert owner.lease(KEY) is not None
+
+    def test_tables_dropped_in_mid_run_are_missed_with_what_to_do(self, harness) -> None:
+        store = harness.open()
+        lease = grant(store, "r1")
+        harness.server.drop(harness.schema)
+        for ask in (
+            lambda: store.renew(lease.fence, 1),
+            lambda: store.commit(lease.fence, 1, [cursor_at(1)]),
+            lambda: store.get(Kind.INTERVAL, JOB, TONIGHT),
+            lambda: store.facts() and grant(store, "r2", B),
+        ):
+            with pytest.raises(StoreUnreachable, match="are gone") as refused:
+                ask()
+            assert "next run makes new ones" in refused.value.hint
+
+    def test_other_tables_in_their_place_grant_nothing(self, harness) -> None:
+        store = harness.open()
+        harness.server.drop(harness.schema)
+        harness.open()
+        with pytest.raises(StoreUnreachable, match="was replaced"):
+            grant(store, "r1")
+
+
+def everything(store: PostgresStore) -> None:
+    """Each method once."""
+    assert store.facts().id
+    lease = grant(store, "r1")
+    with pytest.raises(LeaseBusy):
+        grant(store, "r2", B, interval="other", overlap=True)
+    store.renew(lease.fence, 1)
+    writes = [cursor_at(1), Append(Kind.EVENT, JOB, TONIGHT, {}), Put(Kind.PLAN, JOB, "p", {})]
+    assert store.commit(lease.fence, 1, writes)
+    store.note([Put(Kind.JOB, JOB, "", {}, expect=ABSENT)])
+    with pytest.raises(WriteConflict):
+        store.note([Put(Kind.JOB, JOB, "", {}, expect=ABSENT)])
+    assert store.ask_stop(KEY, lease.fence.generation, {})
+    assert store.scan(Kind.EVENT, JOB)
+    assert store.get(Kind.PLAN, JOB, "p") is not None
+    assert store.take("api", RATE) == 0
+    assert store.prune(JOB, "9", 10) == 1
+    store.release(lease.fence, 2, None)
+
+
+class TestSpeedOfPostgresStore:
+    """Reads seek by key, so their cost does not grow with the store."""
+
+    @pytest.mark.parametrize(
+        ("names", "bounds"),
+        [
+            (("lease",), "(job = 'x'::text) AND (shard = 1)"),
+            (("get",), "(kind = 'x'::text) AND (job = 'x'::text) AND (key = 'x'::text)"),
+            (("scan", "scan_below", "oldest_first"), "(key >= 'x'::text) AND (key < 'x'::text)"),
+            (("scan", "scan_after", "newest_first"), "(key > 'x'::text)"),
+            (("scan", "scan_below", "scan_tag", "oldest_first"), "(tag = 'x'::text)"),
+        ],
+    )
+    def test_no_read_walks_through_a_table(self, harness, names: Any, bounds: str) -> None:
+        store = harness.open()
+        values = dict.fromkeys(("job", "key", "kind", "low", "high", "tag"), "x")
+        text = "EXPLAIN " + "".join(store._sql[name] for name in names)
+        explain = Ask(text, {**values, "shard": 1, "limit": 1})
+        off = Ask("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off", {})
+
+        def work(db: Any) -> list[str]:
+            db.run(off)
+            return [row[0] for row in db.run(explain)[0].rows]
+
+        plan = [line.replace(' COLLATE "C"', "") for line in store._server.write(work)]
+        assert any("Index Cond" in line and bounds in line for line in plan), plan
+        assert not any("Sort" in line or "Filter" in line for line in plan), plan
