@@ -106,7 +106,7 @@ def _postgres(
         import psycopg  # noqa: F401
     except ImportError:  # also where psycopg is there, and libpq is not
         raise ConfigError(
-            "[store] url: a Postgres store needs the package psycopg, which is not installed",
+            "[store] url: a Postgres store needs psycopg, which is not installed",
             hint="pip install 'reconcile[postgres]'",
         ) from None
     from .postgres import opener as open_postgres

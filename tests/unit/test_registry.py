@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reconcile.core.config import TTL_ONE_HOST, sqlite_url
-from reconcile.core.errors import ConfigError
+from reconcile.core.errors import ConfigError, StoreUnreachable
 from reconcile.core.model import Kind, Put
 from reconcile.stores import registry
 from reconcile.stores.registry import opener
@@ -58,7 +58,7 @@ def test_connections_of_one_opener_in_memory_share_a_server() -> None:
     assert connect().facts().default_ttl == TTL_ONE_HOST
 
 
-KNOWN = "memory:, redis:, rediss:, sqlite:, unix:, valkey:, valkeys:"
+KNOWN = "memory:, postgres:, postgresql:, redis:, rediss:, sqlite:, unix:, valkey:, valkeys:"
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,9 @@ KNOWN = "memory:, redis:, rediss:, sqlite:, unix:, valkey:, valkeys:"
     [
         ("mysql://host/db", "is not a kind of store", f"known are {KNOWN}"),
         ("state.db", "is not a kind of store", f"known are {KNOWN}"),
-        ("postgresql://h/db", "this version has no postgresql store", "sqlite:///PATH"),
-        ("postgres://h/db", "this version has no postgres store", "sqlite:///PATH"),
+        ("postgresql://h/db?schema=", "its schema is not one name", "?schema=NAME"),
+        ("postgres://h/db?port", "libpq cannot read this address", "postgresql://USER@HOST"),
+        ("redis://h/name", "no number for the database", "redis://HOST/0"),
         ("sqlite://", "names no file", "sqlite:///absolute/path"),
         ("sqlite:///", "names no file", "sqlite:///absolute/path"),
         ("sqlite:state.db", "names no file", "sqlite:///absolute/path"),
@@ -86,7 +87,11 @@ def test_a_url_that_names_no_store_is_refused_before_it_is_opened(
 
 
 def test_a_password_is_not_shown() -> None:
-    for url in ("postgres://:hunter2@host", "mysql://root:hunter2@host/db"):
+    for url in (
+        "rediss://:hunter2@host/name",
+        "mysql://root:hunter2@host/db",
+        "postgresql://root:hunter2@host/db?unheard=of",
+    ):
         with pytest.raises(ConfigError) as refused:
             opened_by(url)
         assert "hunter2" not in str(refused.value) + refused.value.hint
@@ -104,20 +109,37 @@ def test_a_store_of_somebody_else_is_found_by_its_scheme(monkeypatch) -> None:
     assert refused.value.hint == f"known are etcd:, {KNOWN}"
 
 
-def test_a_redis_store_without_its_driver_says_how_to_install_it(monkeypatch) -> None:
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
+def test_a_postgres_store_connects_when_it_is_opened(scheme: str) -> None:
+    connect = opened_by(f"{scheme}://ops@127.0.0.1:1/rec")
+    with pytest.raises(StoreUnreachable, match="refused"):
+        connect()
+
+
+@pytest.mark.parametrize(
+    ("url", "driver", "message", "extra"),
+    [
+        ("postgresql://h/db", "psycopg", "a Postgres store needs psycopg", "postgres"),
+        ("valkey://h", "redis", "a Redis or Valkey store needs redis-py", "redis"),
+    ],
+)
+def test_a_store_without_its_driver_says_how_to_install_it(
+    url: str, driver: str, message: str, extra: str, monkeypatch
+) -> None:
     for name in list(sys.modules):
         if name.startswith(("reconcile.stores.redis", "redis.")):
             monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(ConfigError, match="needs redis-py") as refused:
-        opened_by("valkey://host")
-    assert refused.value.hint == "pip install 'reconcile[redis]'"
+    monkeypatch.setitem(sys.modules, driver, None)
+    with pytest.raises(ConfigError, match=message) as refused:
+        opened_by(url)
+    assert refused.value.hint == f"pip install 'reconcile[{extra}]'"
 
 
 def test_no_store_is_imported_before_it_is_opened() -> None:
     program = (
         "import sys, reconcile.stores.registry\n"
-        "late = {'reconcile.stores.sqlite', 'reconcile.stores.memory', 'sqlite3', 'redis'}\n"
+        "drivers = {'sqlite3', 'psycopg', 'redis'}\n"
+        "late = drivers | {'reconcile.stores.sqlite', 'reconcile.stores.memory'}\n"
         "print(late & set(sys.modules))"
     )
     done = subprocess.run(

@@ -417,7 +417,6 @@ class TestRefusals:
         [
             ('[alerts]\ncommand = ["x"]', "line 1: alerts: is not supported by this version"),
             ('[store]\nkeep = "1d"', "line 2: store.keep: is not supported by this version"),
-            ('[store]\nurl = "postgres://x"', "line 2: store.url: a Postgres store"),
             (
                 '[store]\nurl = "sqlite://host/x"',
                 "line 2: store.url: 'sqlite://host/x' is no address",
@@ -596,6 +595,10 @@ class TestStore:
 
     def test_other_schemes_are_left_to_the_registry(self) -> None:
         assert parsed('[store]\nurl = "memory:"').store.url == "memory:"
+
+    def test_a_postgres_store_is_taken_as_it_is_written(self) -> None:
+        url = "postgresql://ops:pw@db:6432/rec?schema=nights&sslmode=verify-full"
+        assert parsed(f'[store]\nurl = "{url}"').store.url == url
 
     @pytest.mark.parametrize("url", ["app.db", "x/../app.db", "sqlite:///app.db?single_host=yes"])
     def test_store_and_target_in_one_file_are_refused(self, url: str, tmp_path: Path) -> None:
