@@ -129,7 +129,13 @@ class PostgresStore:
         replaces: RunId | None = None,
         overlap: bool = False,
     ) -> Lease:
-        """See `Store.acquire`."""
+        """See `Store.acquire`. Who finds it plainly busy, and has nothing to note, takes no
+        lock, so that many who ask do not keep the holder waiting."""
+        seen = self.lease(key)
+        if seen is not None and seen.live and seen.holder != holder:
+            notes = overlap and seen.interval != interval
+            if not notes and seen.fence.run not in (run, replaces):
+                raise LeaseBusy(seen)
         asked: Values = {
             **_key(key),
             "run": run,

@@ -32,7 +32,7 @@ from reconcile.stores.testing_support import JOB, KEY, TONIGHT, B, cursor_at, gr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reconcile.core.model import JsonObject, LeaseKey
+    from reconcile.core.model import JsonObject, Lease, LeaseKey
     from reconcile.stores.testing import MovedClock
 
 PATIENCE = 5.0
@@ -113,12 +113,16 @@ class TestPostgresStore(StoreContract):
 class CallersClockStore(PostgresStore):
     """Expiry is judged by the host that asks."""
 
+    def lease(self, key: LeaseKey) -> Lease | None:
+        return self._judged(super().lease(key))
+
     def _locked(self, db: Any, key: LeaseKey) -> Any:
         lease, now = super()._locked(db, key)
-        if lease is None:
-            return lease, now
+        return self._judged(lease), now
+
+    def _judged(self, lease: Lease | None) -> Lease | None:
         here = self._server._clock.now()
-        return replace(lease, live=here < lease.expires_at), now
+        return lease and replace(lease, live=here < lease.expires_at)
 
 
 class OwnHolderStore(PostgresStore):
@@ -212,7 +216,7 @@ class TestLimitsOfPostgresStore:
             for write in (
                 lambda: store.renew(lease.fence, 1),
                 lambda: store.commit(lease.fence, 1, [cursor_at(1)]),
-                lambda: grant(store, "r2", B),
+                lambda: grant(store, "r2", B, replaces="r1"),
             ):
                 with pytest.raises(StoreBusy, match="locked"):
                     write()
