@@ -14,6 +14,10 @@ Where it works: PostgreSQL 13 or newer, also behind PgBouncer in transaction mod
 `postgres_connection.py`), as long as it is the primary. Durable as far as ``fsync`` and
 ``synchronous_commit`` say so.
 
+One round trip. A fenced write goes in one text with its COMMIT, in statements that fail where
+they change nothing. Where one does, all is undone, and the write is tried again step by step:
+to say why it is refused, or to find that it no longer is.
+
 Rights. The first use makes the schema and its tables, if the role may. After that a role
 needs USAGE on the schema and on the sequence `appended`; SELECT on `meta`; SELECT, INSERT
 and UPDATE on `lease` and `bucket`; and DELETE too on `record`. `least_privileges` gives
@@ -74,7 +78,7 @@ if TYPE_CHECKING:
     from ..core.ports import Clock, Entropy, Host, Store
     from .postgres_address import Address
     from .postgres_connection import Transaction
-    from .postgres_rows import Values
+    from .postgres_rows import Row, Values
 
 __all__ = ["PostgresStore", "least_privileges", "opener"]
 
@@ -158,9 +162,10 @@ class PostgresStore:
                 generation = max(last.fence.generation + 1 if last else first, above + 1)
                 new = {"generation": generation, "now": now, "expires_at": now + ttl}
                 grant = self._grant({**asked, **new}, last, holder)
-                if db.run(grant)[0].changed == 1:
-                    return self._stands(db, key), True
-                # The key was unknown, and somebody else was granted it meanwhile.
+                # Its row is locked, if there is one; else another may be the first meanwhile.
+                granted, stands = db.run(grant, self._ask("lease", _key(key)))
+                if granted.changed == 1:
+                    return _with_previous(key, stands.rows[0]), True
 
         lease, granted = self._server.write(work)
         if not granted:
@@ -190,27 +195,35 @@ class PostgresStore:
         now = from_micros(clock.rows[0][0])
         if not found.rows:
             return None, now
-        lease = to_lease(key, found.rows[0])
-        live = not lease.released and now < lease.expires_at
-        return replace(lease, live=live, previous=previous_of(key, found.rows[0])), now
+        lease = _with_previous(key, found.rows[0])
+        return replace(lease, live=not lease.released and now < lease.expires_at), now
 
     def renew(self, fence: Fence, progress: int) -> Lease:
         """See `Store.renew`."""
 
-        def work(db: Transaction) -> Lease:
-            renewed = self._ask("renew", {**_fence(fence), "progress": progress})
+        renewed = self._ask("renew", {**_fence(fence), "progress": progress})
+        stands = self._ask("lease", _key(fence.key))
+
+        def at_once(db: Transaction) -> Lease:
+            answers = db.run(insisted(self._sql, renewed), stands, last=True)
+            return to_lease(fence.key, answers[1].rows[0])
+
+        def by_steps(db: Transaction) -> Lease:
             if db.run(renewed)[0].changed == 0:
                 raise self._fenced_out(db, fence)
-            return replace(self._stands(db, fence.key), previous=None)
+            return to_lease(fence.key, db.run(stands)[0].rows[0])
 
-        return self._server.write(work)
+        return self._server.write(at_once, otherwise=by_steps)
 
     def release(self, fence: Fence, seq: int, overlaps_seen: int | None) -> None:
         """See `Store.release`."""
+        released = self._ask("release", {**_fence(fence), "seq": seq, "seen": overlaps_seen})
 
-        def work(db: Transaction) -> None:
-            values = {**_fence(fence), "seq": seq, "seen": overlaps_seen}
-            if db.run(self._ask("release", values))[0].changed == 1:
+        def at_once(db: Transaction) -> None:
+            db.run(insisted(self._sql, released), last=True)
+
+        def by_steps(db: Transaction) -> None:
+            if db.run(released)[0].changed == 1:
                 return
             lease, applied = self._own(db, fence)
             if not lease.released and seq > applied:
@@ -220,13 +233,13 @@ class PostgresStore:
                     hint="decide again, then release",
                 )
 
-        self._server.write(work)
+        self._server.write(at_once, otherwise=by_steps)
 
     def ask_stop(self, key: LeaseKey, generation: int, request: JsonObject) -> bool:
         """See `Store.ask_stop`."""
         values = {**_key(key), "generation": generation, "request": to_json_text(request)}
         asked = self._ask("ask_stop", values)
-        return self._server.write(lambda db: db.run(asked)[0].changed == 1)
+        return self._server.write(lambda db: db.run(asked, last=True)[0].changed == 1)
 
     def lease(self, key: LeaseKey) -> Lease | None:
         """See `Store.lease`."""
@@ -236,12 +249,7 @@ class PostgresStore:
     # --- records
 
     def commit(self, fence: Fence, seq: int, writes: Sequence[Write]) -> bool:
-        """See `Store.commit`.
-
-        The whole batch goes in one round trip with its COMMIT, in statements that fail where
-        they change nothing. Where one does, all is undone and the batch is tried again step
-        by step, to say why it is refused, or to find that it no longer is.
-        """
+        """See `Store.commit`."""
         advance = self._ask("advance", {**_fence(fence), "seq": seq})
         asks = asks_of(self._sql, writes)
 
@@ -308,7 +316,7 @@ class PostgresStore:
     def prune(self, job: str, before: str, limit: int) -> int:
         """See `Store.prune`. An interval is final when its record has no tag."""
         asked = self._ask("prune", {"job": job, "before": before, "limit": max(0, limit)})
-        return self._server.write(lambda db: int(db.run(asked)[0].rows[0][0]))
+        return self._server.write(lambda db: int(db.run(asked, last=True)[0].rows[0][0]))
 
     def take(self, bucket: str, rate: Rate, n: int = 1) -> float:
         """See `Store.take`. ValueError where n calls could never be had at once."""
@@ -337,8 +345,7 @@ class PostgresStore:
 
     def _stands(self, db: Transaction, key: LeaseKey) -> Lease:
         """The grant that this transaction has just found or written."""
-        [row] = db.run(self._ask("lease", _key(key)))[0].rows
-        return replace(to_lease(key, row), previous=previous_of(key, row))
+        return _with_previous(key, db.run(self._ask("lease", _key(key)))[0].rows[0])
 
     def _own(self, db: Transaction, fence: Fence) -> tuple[Lease, int]:
         """The caller's own lease and its last sequence number, else `FencedOut`."""
@@ -361,6 +368,10 @@ class PostgresStore:
             newer=newer,
             hint="stop; the work is taken on from its last checkpoint",
         )
+
+
+def _with_previous(key: LeaseKey, row: Row) -> Lease:
+    return replace(to_lease(key, row), previous=previous_of(key, row))
 
 
 def _key(key: LeaseKey) -> Values:

@@ -154,12 +154,14 @@ class PostgresConnection:
         self._guard = Lock()
         self._link: Link | None = None
         with self._guard:
-            self._attempts(lambda _: None, again=True)
+            self._attempts(lambda _: None, self._until(), again=True)
 
     def read(self, *asks: Ask) -> list[Answer]:
         """Run SELECTs in a transaction of their own, in one round trip."""
         with self._guard:
-            return self._attempts(lambda db: db.run(*asks, last=True), again=True, mode="READ ONLY")
+            return self._attempts(
+                lambda db: db.run(*asks, last=True), self._until(), again=True, mode="READ ONLY"
+            )
 
     def write(
         self,
@@ -175,11 +177,12 @@ class PostgresConnection:
         something (see `insisted`) did not.
         """
         with self._guard:
+            until = self._until()
             try:
-                return self._attempts(work, again=again)
+                return self._attempts(work, until, again=again)
             except _Insisted:
                 assert otherwise is not None
-                return self._attempts(otherwise, again=again)
+                return self._attempts(otherwise, until, again=again)
 
     def close(self) -> None:
         """Give the connection back; harmless when repeated."""
@@ -188,10 +191,18 @@ class PostgresConnection:
 
     # --- inside, all under the guard
 
+    def _until(self) -> float:
+        """When the method that begins now must have ended, on the clock of boot time."""
+        return self._clock.boot() + self._patience
+
     def _attempts(
-        self, work: Callable[[Transaction], _T], *, again: bool, mode: str = "READ WRITE"
+        self,
+        work: Callable[[Transaction], _T],
+        until: float,
+        *,
+        again: bool,
+        mode: str = "READ WRITE",
     ) -> _T:
-        until = self._clock.boot() + self._patience
         lost = False
         while True:
             db = None
