@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from ..core.ports import Clock, Entropy, Host, Store
     from .postgres_address import Address
     from .postgres_connection import Transaction
-    from .postgres_rows import Row, Values
+    from .postgres_rows import Answer, Row, Values
 
 __all__ = ["PostgresStore", "least_privileges", "opener"]
 
@@ -186,12 +186,10 @@ class PostgresStore:
         return self._ask("grant", {**values, **told})
 
     def _locked(self, db: Transaction, key: LeaseKey) -> tuple[Lease | None, datetime]:
-        """The newest grant, its row locked, and the time once it was; where tables of another
-        store stand by now, none of it counts."""
+        """The newest grant, its row locked, and the time once it was."""
         lock = Ask(self._sql["lease"] + self._sql["lock"], _key(key))
         found, clock, identity = db.run(lock, self._ask("clock"), self._ask("identity"))
-        if identity.rows != [(self._server.id,)]:
-            raise replaced(self._server.address)
+        self._check_same(identity)
         now = from_micros(clock.rows[0][0])
         if not found.rows:
             return None, now
@@ -273,8 +271,13 @@ class PostgresStore:
     def note(self, writes: Sequence[Write]) -> None:
         """See `Store.note`."""
         asks = asks_of(self._sql, writes)
-        if asks:
-            self._server.write(lambda db: check_written(writes, db.run(*asks)), again=False)
+
+        def work(db: Transaction) -> None:
+            identity, *written = db.run(self._ask("identity"), *asks)
+            self._check_same(identity)
+            check_written(writes, written)
+
+        self._server.write(work, again=False)
 
     def get(self, kind: Kind, job: str, key: str) -> Record | None:
         """See `Store.get`."""
@@ -342,6 +345,11 @@ class PostgresStore:
 
     def _ask(self, name: str, values: Values | None = None) -> Ask:
         return Ask(self._sql[name], values or {})
+
+    def _check_same(self, identity: Answer) -> None:
+        """`StoreUnreachable` where other tables stand by now in place of those once opened."""
+        if identity.rows != [(self._server.id,)]:
+            raise replaced(self._server.address)
 
     def _stands(self, db: Transaction, key: LeaseKey) -> Lease:
         """The grant that this transaction has just found or written."""

@@ -41,11 +41,12 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_BEGIN = """BEGIN ISOLATION LEVEL READ COMMITTED {mode};
+_BEGIN = """BEGIN ISOLATION LEVEL READ COMMITTED{mode};
 SET LOCAL statement_timeout = {limit};
 SET LOCAL lock_timeout = {sooner};
 SET LOCAL idle_in_transaction_session_timeout = {limit};
 """
+_READ_ONLY = " READ ONLY"
 _PRELUDE = _BEGIN.count(";")
 _SERVER_SHARE = 0.8
 """Of what is left; the rest is the server's refusal on its way back."""
@@ -160,7 +161,7 @@ class PostgresConnection:
         """Run SELECTs in a transaction of their own, in one round trip."""
         with self._guard:
             return self._attempts(
-                lambda db: db.run(*asks, last=True), self._until(), again=True, mode="READ ONLY"
+                lambda db: db.run(*asks, last=True), self._until(), again=True, mode=_READ_ONLY
             )
 
     def write(
@@ -201,7 +202,7 @@ class PostgresConnection:
         until: float,
         *,
         again: bool,
-        mode: str = "READ WRITE",
+        mode: str = "",
     ) -> _T:
         lost = False
         while True:
@@ -213,7 +214,7 @@ class PostgresConnection:
             except psycopg.errors.DivisionByZero as error:
                 raise _Insisted from error
             except psycopg.Error as error:
-                in_doubt = db is not None and db.committing
+                in_doubt = db is not None and db.committing and is_lost(error)
                 refused = refusal(error, self.address, in_doubt=in_doubt)
                 left = until - self._clock.boot()
                 if db is None:
@@ -286,7 +287,7 @@ class PostgresConnection:
 
     def _identity(self, link: Link, until: float) -> str:
         """The store's id. Without tables: made on the first connection, gone on any other."""
-        db = Transaction(link, lambda: until - self._clock.boot(), "READ ONLY")
+        db = Transaction(link, lambda: until - self._clock.boot(), _READ_ONLY)
         found = self._transaction(link, db, lambda db: read_schema(db, self.address))
         if found is not None and found.is_current:
             return found.id
@@ -294,7 +295,7 @@ class PostgresConnection:
             raise gone(self.address)
         later = max(until, self._clock.boot() + _CREATION_WAIT)
         link.is_over = lambda: self._clock.boot() >= later
-        db = Transaction(link, lambda: later - self._clock.boot(), "READ WRITE")
+        db = Transaction(link, lambda: later - self._clock.boot(), "")
         made = self._transaction(link, db, lambda db: create_or_migrate(db, self.address))
         link.is_over = lambda: self._clock.boot() >= until
         return made

@@ -35,8 +35,8 @@ _PREFIX = re.compile(
 _LOST = ("08", "57P", "58")
 _LOST_STATES = frozenset({"25006", "25P03", "25P04"})
 """The server became a standby; it ended a transaction that was silent, or took too long."""
-_UNREACHABLE = (*_LOST, "53", "57014", "0A000")
-"""Also: no more room on the server, a statement that took too long, a standby."""
+_UNREACHABLE = (*_LOST, "53", "57014")
+"""Also: no more room on the server, a statement that took too long."""
 _FORBIDDEN = "42501"
 _GONE = frozenset({"42P01", "3F000"})
 _UNDONE = frozenset({"40001", "40P01"})

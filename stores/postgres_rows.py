@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..core.errors import WriteConflict
 from ..core.model import ABSENT, ANY, Append, Fence, Grant, Lease, Put, Record, RunId
 from .encoding import (
+    damaged,
     from_json_text,
     from_micros,
     grant_from_text,
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 Values = dict[str, Any]
+NOT_AS_WRITTEN = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""What reading a row may raise that somebody changed by hand."""
 
 
 class Ask(NamedTuple):
@@ -43,21 +46,27 @@ class Answer(NamedTuple):
 
 
 def to_lease(key: LeaseKey, row: Row) -> Lease:
-    """A row of the statement `lease`; whether it is live is the server's word."""
-    return Lease(
-        fence=Fence(key, row[0], RunId(row[1])),
-        holder=holder_from_text(row[2]),
-        interval=row[3],
-        ttl=timedelta(microseconds=row[4]),
-        granted_at=from_micros(row[5]),
-        expires_at=from_micros(row[6]),
-        progress=row[7],
-        progress_at=from_micros(row[8]),
-        live=row[14],
-        released=row[9],
-        overlaps=row[10],
-        stop=None if row[11] is None else from_json_text(row[11]),
-    )
+    """A row of the statement `lease`; whether it is live is the server's word.
+
+    Raises `StoreUnusable` for a row that nobody wrote.
+    """
+    try:
+        return Lease(
+            fence=Fence(key, row[0], RunId(row[1])),
+            holder=holder_from_text(row[2]),
+            interval=row[3],
+            ttl=timedelta(microseconds=row[4]),
+            granted_at=from_micros(row[5]),
+            expires_at=from_micros(row[6]),
+            progress=row[7],
+            progress_at=from_micros(row[8]),
+            live=row[14],
+            released=row[9],
+            overlaps=row[10],
+            stop=None if row[11] is None else from_json_text(row[11]),
+        )
+    except NOT_AS_WRITTEN as error:
+        raise damaged(f"the lease of {key.job} is not as it was written") from error
 
 
 def seq_of(row: Row) -> int:
@@ -66,8 +75,11 @@ def seq_of(row: Row) -> int:
 
 
 def previous_of(key: LeaseKey, row: Row) -> Grant | None:
-    """The grant before the one of a row of `lease`."""
-    return None if row[13] is None else grant_from_text(key, row[13])
+    """The grant before the one of a row of `lease`. Raises `StoreUnusable`."""
+    try:
+        return None if row[13] is None else grant_from_text(key, row[13])
+    except NOT_AS_WRITTEN as error:
+        raise damaged(f"the lease of {key.job} is not as it was written") from error
 
 
 def previous_text(lease: Lease) -> str:
@@ -93,9 +105,15 @@ def json_or_none(value: JsonObject | None) -> str | None:
 
 
 def to_record(kind: Kind, job: str, row: Row) -> Record:
-    """A row of the statements `get` and `scan`."""
+    """A row of the statements `get` and `scan`. Raises `StoreUnusable`."""
     key, value, version, at, tag, blob = row
-    return Record(kind, job, key, from_json_text(value), version, from_micros(at), tag, blob)
+    found = from_json_text(value)
+    if not isinstance(found, dict):
+        raise damaged(f"the {kind} record {key!r} of {job} is no JSON object")
+    try:
+        return Record(kind, job, key, found, version, from_micros(at), tag, blob)
+    except NOT_AS_WRITTEN as error:
+        raise damaged(f"the {kind} record {key!r} of {job} is not as it was written") from error
 
 
 def is_conditional(write: Write) -> bool:

@@ -391,12 +391,30 @@ class TestTablesOfPostgresStore:
                 ask()
             assert "next run makes new ones" in refused.value.hint
 
-    def test_other_tables_in_their_place_grant_nothing(self, harness) -> None:
+    def test_other_tables_in_their_place_take_nothing(self, harness) -> None:
         store = harness.open()
         harness.server.drop(harness.schema)
         harness.open()
-        with pytest.raises(StoreUnreachable, match="was replaced"):
-            grant(store, "r1")
+        for ask in (lambda: grant(store, "r1"), lambda: store.note([cursor_at(1)])):
+            with pytest.raises(StoreUnreachable, match="was replaced"):
+                ask()
+        assert store.get(Kind.INTERVAL, JOB, TONIGHT) is None
+
+    @pytest.mark.parametrize(
+        ("change", "ask"),
+        [
+            ("lease SET holder = '[1]'", lambda store: store.lease(KEY)),
+            ("lease SET previous = '{}'", lambda store: grant(store, "r1")),
+            ("record SET value = '3'", lambda store: store.get(Kind.INTERVAL, JOB, TONIGHT)),
+            ("lease SET expires_at = 'infinity'", lambda store: store.lease(KEY)),
+        ],
+    )
+    def test_what_nobody_wrote_is_called_damage(self, harness, change: str, ask: Any) -> None:
+        store = harness.open()
+        store.commit(grant(store, "r1").fence, 1, [cursor_at(1)])
+        harness.server.do(f"UPDATE {harness.schema}.{change}")
+        with pytest.raises(StoreUnusable, match=r"damaged|cannot be used"):
+            ask(store)
 
 
 def everything(store: PostgresStore) -> None:

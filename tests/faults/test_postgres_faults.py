@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 1.0
 COMMIT = b"COMMIT\0"
-ALONE = b"\x0bCOMMIT\0"
-"""As a message of its own, with its length."""
+RENEWAL = b"'1 microsecond'"
 SECRET = "hunter2-%/@"
 
 
@@ -114,7 +113,7 @@ class TestLostAnswers:
 
     def test_what_is_lost_each_time_is_neither_kept_nor_lost(self, wire: Wire) -> None:
         lease = grant(wire.far, "r1")
-        wire.proxy.lose(ALONE, times=2)
+        wire.proxy.lose(RENEWAL, times=2)
         with pytest.raises(StoreUnreachable, match="is unknown"):
             wire.far.renew(lease.fence, 3)
         assert wire.direct.lease(KEY).progress == 3
