@@ -246,6 +246,7 @@ def play(folder: Path, seed: int) -> float:
         stage.close()
 
 
+@pytest.mark.timeout(3600 if LONG else 120)
 def test_two_hosts_and_one_mishap_each_night(tmp_path: Path) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")  # noqa: T201 - pytest shows it where the test fails
