@@ -12,7 +12,7 @@ fence is what keeps two holders apart.
 
 Where it works: PostgreSQL 13 or newer, also behind PgBouncer in transaction mode (see
 `postgres_connection.py`), as long as it is the primary. Durable as far as ``fsync`` and
-``synchronous_commit`` say so.
+``synchronous_commit`` say so; where either is off, people are warned.
 
 One round trip. A fenced write goes in one text with its COMMIT, in statements that fail where
 they change nothing. Where one does, all is undone, and the write is tried again step by step:
@@ -56,6 +56,7 @@ from .postgres_rows import (
     seq_of,
     to_lease,
     to_record,
+    warnings_of,
 )
 from .postgres_schema import least_privileges, statements
 
@@ -109,14 +110,16 @@ class PostgresStore:
 
     def facts(self) -> StoreFacts:
         """Identity, clock and traits."""
-        [(now, durable)] = self._server.read(self._ask("facts"))[0].rows
+        [(now, *settings)] = self._server.read(self._ask("facts"))[0].rows
+        location = self._server.address.shown
         return StoreFacts(
             id=self._server.id,
             now=from_micros(now),
             single_host=False,
-            durable=durable,
+            durable=all(settings),
             default_ttl=TTL_NETWORK,
-            location=self._server.address.shown,
+            location=location,
+            warnings=warnings_of(location, *settings),
         )
 
     # --- leases

@@ -2,7 +2,7 @@
 
 An established connection gives a SQLSTATE. A connection that was never made gives libpq's
 text only, so that is looked at: in English, which is what servers say before they know a
-session's language; another language is taken for "unreachable", with the text shown.
+session's language; another language is taken for "cannot be reached", with the text shown.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _CONFIGURED_TEXTS = (
     "certificate verify failed",
     "server certificate for",
 )
-_RUN_AGAIN = "start it, or look at the network; the next trigger goes on from the last checkpoint"
+_NOT_THERE = "check that the server runs, and the address in [store] url"
 
 
 def is_lost(error: psycopg.Error) -> bool:
@@ -89,7 +89,7 @@ def gone(address: Address) -> StoreUnreachable:
 def replaced(address: Address) -> StoreUnreachable:
     """Other tables stand where the store's were."""
     return StoreUnreachable(
-        f"the store {address.shown} was replaced by another while it was open",
+        f"the store {address.shown} was wiped or replaced while it was open",
         hint="run again: the next run opens what is there now",
     )
 
@@ -99,7 +99,7 @@ def refusal(error: psycopg.Error, address: Address, *, in_doubt: bool = False) -
     if isinstance(error, NoAnswer | psycopg.errors.ConnectionTimeout):
         return StoreUnreachable(
             f"the store {address.shown} did not answer in time" + _doubt(in_doubt),
-            hint=_RUN_AGAIN,
+            hint="check the server and the network",
         )
     text = _words(error, address)
     if error.sqlstate is None:
@@ -123,11 +123,12 @@ def _refused(state: str, text: str, address: Address, in_doubt: bool) -> Reconci
         return _missing(text)
     if state.startswith(_UNREACHABLE) or state in _LOST_STATES:
         return StoreUnreachable(
-            f"the store {where} is unreachable: {text}" + _doubt(in_doubt), hint=_RUN_AGAIN
+            f"the store {where} cannot be reached ({text})" + _doubt(in_doubt), hint=_NOT_THERE
         )
     return StoreUnusable(
-        f"the store {where} cannot be used: {text} (SQLSTATE {state})",
-        hint="its tables were changed, or it is damaged: restore it, or name another schema",
+        f"the store {where} is damaged, or its tables were changed ({text}; SQLSTATE {state})",
+        hint="restore it from a copy, or name another schema in [store] url: a new store is "
+        "created and goes on from what the target knows",
     )
 
 
@@ -145,14 +146,16 @@ def _unconnected(text: str, address: Address, in_doubt: bool) -> ReconcileError:
             hint="see libpq's documentation of the url's options (sslmode, sslrootcert …)",
         )
     return StoreUnreachable(
-        f"the store {address.shown} is unreachable: {text}" + _doubt(in_doubt), hint=_RUN_AGAIN
+        f"the store {address.shown} cannot be reached ({text})" + _doubt(in_doubt),
+        hint=_NOT_THERE,
     )
 
 
 def _denied(text: str, address: Address) -> AccessDenied:
     return AccessDenied(
-        f"the store {address.shown} refuses this user: {text}",
-        hint="check user and password (PGPASSWORD, ~/.pgpass), and the server's pg_hba.conf",
+        f"the store {address.shown} refuses this user or password ({text})",
+        hint="check the user and the password in [store] url, PGPASSWORD or ~/.pgpass, and the "
+        "server's pg_hba.conf",
     )
 
 
@@ -164,7 +167,10 @@ def _forbidden(text: str, address: Address) -> AccessDenied:
         hint = "the first use makes the tables: let a role do that which has CREATE on the "
         hint += f"database, or let an administrator: CREATE SCHEMA {address.schema} "
         hint += "AUTHORIZATION this user"
-    return AccessDenied(f"the store {address.shown} refuses this user: {text}", hint=hint)
+    return AccessDenied(
+        f"the store {address.shown} does not let this user do what a store needs ({text})",
+        hint=hint,
+    )
 
 
 def _missing(text: str) -> ConfigError:

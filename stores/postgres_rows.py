@@ -163,3 +163,19 @@ def check_written(writes: Sequence[Write], answers: Sequence[Answer]) -> None:
                 f"else: {wanted} was expected",
                 hint="read it again and decide anew",
             )
+
+
+def warnings_of(location: str, syncs: bool, waits: bool) -> tuple[str, ...]:
+    """What the store cannot promise where `fsync` or `synchronous_commit` is off."""
+    told = []
+    if not syncs:
+        told.append(
+            f"the store {location} does not see to it that anything is on a disk: a crash of "
+            "its machine may damage it (fsync on would keep it whole)"
+        )
+    if not waits:
+        told.append(
+            f"the store {location} answers before a write is on a disk: a crash may forget the "
+            "last writes (synchronous_commit on would keep them)"
+        )
+    return tuple(told)

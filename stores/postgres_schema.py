@@ -129,9 +129,9 @@ def _checked(rows: Sequence[Row], address: Address) -> Schema:
         raise _not_ours(address) from None
     if found.version > SCHEMA_VERSION:
         raise StoreUnusable(
-            f"the store {address.shown} was made by a newer reconcile: its schema is version "
-            f"{found.version}, and this one knows {SCHEMA_VERSION}",
-            hint="upgrade reconcile on this host, or name another store",
+            f"the store {address.shown} has schema version {found.version}; this program knows "
+            f"{SCHEMA_VERSION} at most",
+            hint="upgrade reconcile on this host to the version that wrote the store",
         )
     return found
 
@@ -139,5 +139,5 @@ def _checked(rows: Sequence[Row], address: Address) -> Schema:
 def _not_ours(address: Address) -> StoreUnusable:
     return StoreUnusable(
         f"the schema {address.schema} of {address.shown} holds tables that are not reconcile's",
-        hint="name another schema in the store's url: ?schema=NAME",
+        hint="name another schema in [store] url: ?schema=NAME",
     )

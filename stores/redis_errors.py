@@ -83,8 +83,8 @@ def _no_connection(error: driver.ConnectionError, location: str) -> ReconcileErr
             hint="check that the sentinels run, and the name of the service in [store] url",
         )
     if "CERTIFICATE_VERIFY_FAILED" in words:
-        return StoreUnreachable(
-            f"the certificate of the store {location} is not trusted",
+        return ConfigError(
+            f"[store] url: the certificate of the store {location} is not trusted",
             hint="name who signed it: ?ca=FILE behind [store] url",
         )
     if isinstance(error, driver.MaxConnectionsError) or "max number of clients" in words:

@@ -156,4 +156,4 @@ UPDATE reconcile.bucket SET due = %(due)s WHERE name = %(name)s
 
 -- facts --
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-       current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'
+       current_setting('fsync') <> 'off', current_setting('synchronous_commit') <> 'off'

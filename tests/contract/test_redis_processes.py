@@ -137,15 +137,7 @@ def lose(between: Proxy) -> Iterator[Callable[..., None]]:
     """Loses the next answers to scripts."""
 
     def lose_next(times: int = 1) -> None:
-        left = [times]
-
-        def answer(request: bytes) -> float | None:
-            if b"EVAL" in request and left[0] > 0:
-                left[0] -= 1
-                return None
-            return 0.0
-
-        between.answer = answer
+        between.lose(b"EVAL", times)
 
     yield lose_next
     between.answer = lambda request: 0.0
@@ -257,7 +249,7 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next(between: Proxy)
 def test_a_connection_that_was_cut_is_made_again(between: Proxy, store: Store) -> None:
     lease = grant(store, "r1")
     between.cut()
-    between.is_cut = False
+    between.mend()
     with pytest.raises(StoreUnreachable):
         store.renew(lease.fence, 1)
     assert store.renew(lease.fence, 1).live

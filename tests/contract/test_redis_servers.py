@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+import redis.exceptions as driver
 from support.valkey import fresh_url, start, start_sentinel, url_of
 
 from reconcile.core.config import TTL_NETWORK
@@ -24,6 +25,7 @@ from reconcile.core.errors import (
 )
 from reconcile.core.model import Append, Kind, LeaseKey, Put, Rate, RunId
 from reconcile.stores.redis import __doc__ as documentation
+from reconcile.stores.redis_errors import refusal
 from reconcile.stores.redis_rows import store_keys
 from reconcile.stores.redis_url import parse
 from reconcile.stores.registry import opener
@@ -375,6 +377,13 @@ def test_a_server_without_scripts_is_refused_without_repeating_what_it_was_sent(
     answers = {"INFO": b"$0\r\n\r\n", "CONFIG": b"*0\r\n", "EVALSHA": unknown}
     for port in answering(answers):
         refused(lambda port=port: opens(f"redis://127.0.0.1:{port}"), StoreUnusable, "'EVALSHA'\\)")
+
+
+def test_a_certificate_that_is_not_trusted_is_a_matter_of_the_address() -> None:
+    said = driver.ConnectionError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")
+    error = refusal(said, "rediss://h:6379/0")
+    assert isinstance(error, ConfigError)
+    assert "?ca=FILE" in error.hint
 
 
 # --- replicas, sentinels, clusters

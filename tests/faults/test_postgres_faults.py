@@ -10,8 +10,8 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
-from support.loopback import Proxy
 from support.postgres_server import OwnServer, free_port, fresh_name, own_server
+from support.proxy import Proxy
 
 from reconcile.cli.environment import SystemClock
 from reconcile.cli.exit_codes import exit_code_of_error
@@ -49,7 +49,7 @@ class Wire:
     """One store seen through a proxy, and directly."""
 
     def __init__(self) -> None:
-        self.proxy, self.schema = Proxy(server().port), fresh_name("wire")
+        self.proxy, self.schema = Proxy(("127.0.0.1", server().port)), fresh_name("wire")
         self.direct = opened(server().url(self.schema))
         self.far = opened(server().url(self.schema, port=str(self.proxy.port)))
 
@@ -133,7 +133,7 @@ class TestSilence:
             "commit": lambda: wire.far.commit(lease.fence, 1, [cursor_at(1)]),
             "get": lambda: wire.far.get(Kind.INTERVAL, JOB, TONIGHT),
         }
-        wire.proxy.cut()
+        wire.proxy.silence()
         begun = time.monotonic()
         with pytest.raises(StoreUnreachable, match="did not answer in time"):
             calls[asks]()
@@ -149,7 +149,7 @@ class TestSilence:
 
     def test_a_late_request_of_one_that_gave_up_changes_nothing(self, wire: Wire) -> None:
         stale = grant(wire.far, "r1")
-        wire.proxy.cut()
+        wire.proxy.silence()
         with pytest.raises(StoreUnreachable):
             wire.far.commit(stale.fence, 1, [cursor_at(17)])
         newer = grant(wire.direct, "r2", B, replaces="r1")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.fakes import eventually
-from support.loopback import Proxy
 from support.postgres_server import OwnServer, fresh_name, own_server, shared_server
+from support.proxy import Proxy
 from support.scene import NIGHTS, Ran, Scene, drifted, is_stopped, night
 
 from reconcile.cli.environment import SystemClock
@@ -57,7 +57,9 @@ class Stage(Scene):
     def __post_init__(self) -> None:
         assert self.server is not None
         self.schema = fresh_name("night")
-        self.proxy = Proxy(self.server.port) if isinstance(self.server, OwnServer) else None
+        self.proxy = (
+            Proxy(("127.0.0.1", self.server.port)) if isinstance(self.server, OwnServer) else None
+        )
         self.extra = f'[jobs.entitlements.lease]\nttl = "{self.ttl:g}s"\n'
         super().__post_init__()
         port = {"port": str(self.proxy.port)} if self.proxy else {}
@@ -154,7 +156,7 @@ def test_cut_off_for_less_than_its_trust_it_goes_on(stage: Stage) -> None:
     first = stage.start_process(*RUN, step="range_committed:2:SIGSTOP")
     eventually(lambda: is_stopped(first.pid), "it works")
     assert stage.proxy is not None
-    stage.proxy.cut()
+    stage.proxy.silence()
     first.send_signal(signal.SIGCONT)
     time.sleep(TTL / 3)  # a cut of that length is what is tested
     stage.proxy.mend()
@@ -171,7 +173,7 @@ def test_cut_off_for_longer_it_has_ended_before_its_lease_has(tmp_path: Path) ->
         first = stage.start_process(*RUN, step=step)
         eventually(lambda: is_stopped(first.pid), "it works")
         assert stage.proxy is not None
-        stage.proxy.cut()
+        stage.proxy.silence()
         first.send_signal(signal.SIGCONT)
         _, err = first.communicate(timeout=60)
         ended = datetime.now(UTC)
@@ -222,7 +224,7 @@ def play(folder: Path, seed: int) -> float:
         old = stage.lease()
         if mishap == "cut":
             assert stage.proxy is not None
-            stage.proxy.cut()
+            stage.proxy.silence()
             first.send_signal(signal.SIGCONT)
         stage.take_over()
         new = stage.lease()

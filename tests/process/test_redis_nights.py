@@ -310,7 +310,7 @@ def test_a_holder_cut_off_for_less_than_its_window_goes_on(server, tmp_path: Pat
         between.cut()
         holder.send_signal(signal.SIGCONT)
         eventually(lambda: between.turned_away >= 2, "it asks in vain")
-        between.is_cut = False
+        between.mend()
         _, err = holder.communicate(timeout=30)
         assert holder.returncode == 0, err
         scene.check(SECOND, scene.nights[FIRST])

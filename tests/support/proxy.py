@@ -3,76 +3,129 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from threading import Event, Lock, Thread
+
+PIECE = 1 << 16
 
 
 class Proxy:
-    """Passes requests on as they come, and each answer as it is told to."""
+    """Passes requests on as they come, and each answer as it is told to.
+
+    `cut` ends connections, and turns new ones away; `silence` lets them stand, but nothing
+    passes either way, and nobody is told. `mend` ends both, and what waited arrives.
+    """
 
     def __init__(self, server: tuple[str, int]) -> None:
         self._server = server
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.answer: Callable[[bytes], float | None] = lambda request: 0.0
-        """From the last request on a connection to the seconds by which its answer is late;
-        None where the answer is lost, and the connection with it."""
-        self.is_cut = False
-        """Whether nobody gets through; connections that stand are cut by `cut`."""
+        """From a request to the seconds by which its answer is late; None where the answer is
+        lost, and the connection with it."""
         self.lost = 0
         """So many answers were lost,"""
         self.turned_away = 0
         """and so many calls came while nobody gets through."""
+        self._is_cut = False
+        self._speaks = Event()
+        self._speaks.set()
         self._open: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
+        Thread(target=self._accept, daemon=True).start()
+
+    def lose(self, mark: bytes, times: int = 1) -> None:
+        """Lose the answers to the next `times` requests that hold the mark."""
+        left, lock = [times], Lock()
+
+        def answer(request: bytes) -> float | None:
+            with lock:
+                if left[0] == 0 or mark not in request:
+                    return 0.0
+                left[0] -= 1
+                return None
+
+        self.answer = answer
+
+    def delay(self, mark: bytes, seconds: float) -> None:
+        """Hand on the answers to requests that hold the mark only after so long."""
+        self.answer = lambda request: seconds if mark in request else 0.0
 
     def cut(self) -> None:
-        """Nobody gets through any more."""
-        self.is_cut = True
+        """Nobody gets through any more, and all are told."""
+        self._is_cut = True
         for one in list(self._open):
             _shut(one)
 
+    def silence(self) -> None:
+        """From now on nothing arrives."""
+        self._speaks.clear()
+
+    def mend(self) -> None:
+        """All is as it was."""
+        self._is_cut = False
+        self._speaks.set()
+
     def close(self) -> None:
+        """End everything."""
         _shut(self._listener)
         self._listener.close()
+        self._speaks.set()
         self.cut()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                if self.is_cut:
+                if self._is_cut:
                     self.turned_away += 1
                     client.close()
                 else:
-                    threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+                    Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        last = [b""]
-        with closing(client), closing(socket.create_connection(self._server)) as server:
+        self._speaks.wait()
+        with (
+            closing(client),
+            suppress(OSError),
+            closing(socket.create_connection(self._server)) as server,
+        ):
             self._open |= {client, server}
-            back = threading.Thread(target=self._answers, args=(server, client, last), daemon=True)
-            back.start()
-            with suppress(OSError):
-                while asked := client.recv(1 << 16):
-                    last[0] = asked
-                    server.sendall(asked)
-            _shut(server)
-            back.join()
+            Pair(self, client, server).run()
             self._open -= {client, server}
 
-    def _answers(self, server: socket.socket, client: socket.socket, last: list[bytes]) -> None:
+
+class Pair:
+    """One connection through the proxy."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+        self._proxy, self._client, self._server = proxy, client, server
+        self._late: float | None = 0.0
+
+    def run(self) -> None:
+        """Pass on both ways until either end is gone."""
+        back = Thread(target=self._answers, daemon=True)
+        back.start()
         with suppress(OSError):
-            while said := server.recv(1 << 16):
-                late = self.answer(last[0])
-                if late is None:
-                    self.lost += 1
+            while asked := self._client.recv(PIECE):
+                self._proxy._speaks.wait()
+                if self._late is not None:
+                    self._late = self._proxy.answer(asked)
+                self._server.sendall(asked)
+        _shut(self._server)
+        back.join()
+
+    def _answers(self) -> None:
+        with suppress(OSError):
+            while said := self._server.recv(PIECE):
+                self._proxy._speaks.wait()
+                if self._late is None:
+                    self._proxy.lost += 1
                     break
-                time.sleep(late)
-                client.sendall(said)
-        _shut(client)
+                time.sleep(self._late)
+                self._client.sendall(said)
+        _shut(self._client)
 
 
 def _shut(one: socket.socket) -> None:

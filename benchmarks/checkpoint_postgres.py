@@ -1,6 +1,6 @@
 """What a durable checkpoint costs, beside one bare conditional update and commit.
 
-    python benchmarks/checkpoint.py [ROUNDS] [URL]
+    python benchmarks/checkpoint_postgres.py [ROUNDS] [URL]
 
 Both by the same client library, on the same server (the one at URL, or one of its own in a
 temporary folder, with fsync) and in the same table layout, by turns, so that a busy machine
