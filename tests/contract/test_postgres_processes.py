@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LONG = os.environ.get("RECONCILE_TEST_LONG") == "1"
+LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
 WORKERS, STEPS = (20, 50) if LONG else (8, 10)
 
 PROGRAM = '''
