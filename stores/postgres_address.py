@@ -31,20 +31,28 @@ class Address(NamedTuple):
 
 def read_address(url: str) -> Address:
     """Take a URL apart. `ConfigError` where it is none; the message never quotes it."""
+    login, at, rest = url.partition("://")[2].partition("@")
+    if at and ("/" in login or "@" in rest):
+        # libpq would take a part of the password for the host or the database, and show it.
+        raise _unreadable("it cannot be told where the password in this address ends")
     before, schema = _without_schema(url)
     try:
         parts = conninfo_to_dict(before)
     except ProgrammingError:
         # libpq's own words quote the part that it could not read, which may be the password.
-        raise ConfigError(
-            "[store] url: libpq cannot read this address",
-            hint="write postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full; in a "
-            "password, / @ ? % and : are percent-encoded (%2F %40 %3F %25 %3A)",
-        ) from None
+        raise _unreadable("libpq cannot read this address") from None
     texts = {name: str(value) for name, value in parts.items() if value is not None}
     named = {name: value for name, value in texts.items() if name != "target_session_attrs"}
     given = {**_FALLBACKS, **texts, "client_encoding": "utf8"}
     return Address(make_conninfo("", **given), schema, _shown(named, schema))
+
+
+def _unreadable(why: str) -> ConfigError:
+    return ConfigError(
+        f"[store] url: {why}",
+        hint="write postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full; in a "
+        "password, / @ ? % and : are percent-encoded (%2F %40 %3F %25 %3A)",
+    )
 
 
 def _without_schema(url: str) -> tuple[str, str]:

@@ -170,7 +170,7 @@ def warnings_of(location: str, syncs: bool, waits: bool) -> tuple[str, ...]:
     told = []
     if not syncs:
         told.append(
-            f"the store {location} does not see to it that anything is on a disk: a crash of "
+            f"the store {location} never makes sure that a write is on its disk: a crash of "
             "its machine may damage it (fsync on would keep it whole)"
         )
     if not waits:

@@ -442,11 +442,18 @@ CONFIGURATIONS = [
         "a file of its own",
     ),
     Bad(
-        "store of a later version",
-        make.job('[store]\nurl = "postgresql://h/db"'),
+        "store in Postgres whose password is not percent-encoded",
+        make.job('[store]\nurl = "postgresql://u:a/b@h/db"'),
         78,
-        "a Postgres store is not supported",
-        "name a file",
+        "cannot be told where the password in this address ends",
+        "percent-encoded",
+    ),
+    Bad(
+        "store in Redis whose database is no number",
+        make.job('[store]\nurl = "redis://h/db"'),
+        78,
+        "no number for the database",
+        "redis://HOST/0",
     ),
     Bad(
         "store of no version",

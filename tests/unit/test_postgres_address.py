@@ -87,3 +87,19 @@ def test_an_address_that_libpq_cannot_read_is_refused_and_not_quoted(url: str) -
     with pytest.raises(ConfigError, match="libpq cannot read this address") as refused:
         read_address(url)
     assert "secret-word" not in str(refused.value) + refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ops:pw@secret-word/x@h/rec",
+        "postgresql://ops:pw/secret-word@h/rec",
+        "postgresql://ops:secret-word/pw@h/rec",
+        "postgresql://ops:pw@secret-word@h/rec?schema=x",
+    ],
+)
+def test_a_password_that_may_go_on_behind_an_at_or_slash_is_not_taken_for_a_host(url: str) -> None:
+    with pytest.raises(ConfigError, match="where the password in this address ends") as refused:
+        read_address(url)
+    assert "%2F %40" in refused.value.hint
+    assert "secret-word" not in str(refused.value) + refused.value.hint
