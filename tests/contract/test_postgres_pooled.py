@@ -1,9 +1,13 @@
 """The Postgres store keeps the contract behind PgBouncer in transaction mode, where each
-transaction may go to another session, with SCRAM and TLS on the way."""
+transaction may go to another session, with SCRAM and TLS on the way.
+
+The suite asks there for leases and batches; `RECONCILE_TEST_LONG=1` for the whole contract.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +20,7 @@ from reconcile.core.model import Kind
 from reconcile.stores.postgres import PostgresStore
 from reconcile.stores.postgres_address import read_address
 from reconcile.stores.postgres_rows import Ask
-from reconcile.stores.testing import StoreContract
+from reconcile.stores.testing import BatchContract, GrantContract, KeepContract, StoreContract
 from reconcile.stores.testing_support import JOB, grant
 
 if TYPE_CHECKING:
@@ -80,7 +84,14 @@ def harness(clock) -> Iterator[PooledHarness]:
     harness.close()
 
 
-class TestPooledPostgresStore(StoreContract):
+class LeasesAndBatches(GrantContract, KeepContract, BatchContract):
+    """Whatever is written under a lease."""
+
+
+Asked: type = StoreContract if os.environ.get("RECONCILE_TEST_LONG") else LeasesAndBatches
+
+
+class TestPooledPostgresStore(Asked):
     pass
 
 
