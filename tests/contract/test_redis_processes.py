@@ -232,10 +232,10 @@ def test_what_is_only_read_is_asked_once_more(store: Store, lose) -> None:
 
 
 def test_an_answer_that_comes_too_late_is_not_taken_for_the_next(between: Proxy) -> None:
-    store = opened(fresh_url(f"redis://127.0.0.1:{between.port}"), 3.0)
+    store = opened(fresh_url(f"redis://127.0.0.1:{between.port}"), 1.2)
     try:
         lease = grant(store, "r1")
-        between.answer = lambda request: 2.5
+        between.answer = lambda request: 0.8
         with pytest.raises(StoreUnreachable, match="did not answer in time"):
             store.commit(lease.fence, 1, [cursor_at(1)])
         between.answer = lambda request: 0.0

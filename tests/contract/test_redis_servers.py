@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 import redis.exceptions as driver
+from support.fakes import eventually
+from support.ports import free_port
 from support.valkey import fresh_url, start, start_sentinel, url_of
 
 from reconcile.core.config import TTL_NETWORK
@@ -58,6 +60,27 @@ def admin(server) -> Iterator[redis.Redis]:
     client.execute_command("REPLICAOF", "NO", "ONE")
     client.acl_deluser("ops")
     client.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Servers that take seconds to know each other, which they do beside the first tests."""
+    new = tmp_path_factory.mktemp
+    primary = start(new("primary"), tcp=True, repl_diskless_sync_delay=0)
+    replica = start(new("replica"), tcp=True, replicaof=f"127.0.0.1 {primary.port}")
+    ports = [free_port(), free_port()]
+    nodes = [
+        start(new("node"), tcp=True, cluster_enabled="yes", cluster_port=port) for port in ports
+    ]
+    clients = first, second = [redis.Redis(port=node.port) for node in nodes]
+    first.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 10922)
+    second.execute_command("CLUSTER", "ADDSLOTSRANGE", 10923, 16383)
+    first.execute_command("CLUSTER", "MEET", "127.0.0.1", nodes[1].port, ports[1])
+    yield SimpleNamespace(primary=primary, replica=replica, nodes=nodes, clients=clients)
+    for client in clients:
+        client.close()
+    for server in (replica, primary, *nodes):
+        server.terminate()
 
 
 @pytest.fixture
@@ -390,18 +413,13 @@ def test_a_certificate_that_is_not_trusted_is_a_matter_of_the_address() -> None:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def pair(together: Any) -> Any:
     """A primary and a replica of it."""
-    primary = start(tmp_path_factory.mktemp("primary"), tcp=True, repl_diskless_sync_delay=0)
-    replica = start(
-        tmp_path_factory.mktemp("replica"), tcp=True, replicaof=f"127.0.0.1 {primary.port}"
-    )
-    with closing(redis.Redis(port=replica.port)) as client:
-        while client.info("replication")["master_link_status"] != "up":
-            pass
-    yield SimpleNamespace(primary=primary, replica=replica)
-    replica.stop()
-    primary.stop()
+    with closing(redis.Redis(port=together.replica.port)) as client:
+        eventually(
+            lambda: client.info("replication")["master_link_status"] == "up", "it is a replica"
+        )
+    return together
 
 
 def test_a_replica_is_refused_and_so_is_one_that_a_primary_became(pair, opens: Opens) -> None:
@@ -427,8 +445,8 @@ def test_a_write_that_too_few_replicas_have_is_unknown_until_they_have_it(
     pair, opens: Opens
 ) -> None:
     url = fresh_url(url_of(pair.primary)) + "&wait=1"
-    store = opens(url, 3.0)
-    lease = grant(store, "r1")
+    lease = grant(opens(url), "r1")
+    store = opens(url, 0.9)
     with closing(redis.Redis(port=pair.replica.port)) as replica:
         replica.execute_command("CLIENT", "PAUSE", "100000", "WRITE")
         hold(pair.replica, stopped=True)
@@ -469,25 +487,16 @@ def test_sentinels_name_the_primary(pair, opens: Opens, tmp_path) -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def cluster(together: Any) -> Any:
     """A cluster of two nodes: the first has two thirds of the slots, the second the others."""
-    nodes = [
-        start(tmp_path_factory.mktemp("node"), tcp=True, cluster_enabled="yes") for _ in range(2)
-    ]
-    first, second = (redis.Redis(port=node.port) for node in nodes)
-    first.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 10922)
-    second.execute_command("CLUSTER", "ADDSLOTSRANGE", 10923, 16383)
-    first.execute_command("CLUSTER", "MEET", "127.0.0.1", nodes[1].port)
-    for client in (first, second):
-        while b"cluster_state:ok" not in client.execute_command(
-            "CLUSTER", "INFO", NEVER_DECODE=True
-        ):
-            pass
-    yield SimpleNamespace(nodes=nodes, clients=(first, second))
-    for client in (first, second):
-        client.close()
-    for node in nodes:
-        node.stop()
+
+    def is_whole(node: redis.Redis) -> bool:
+        said = node.execute_command("CLUSTER", "INFO", NEVER_DECODE=True)
+        return b"cluster_state:ok" in said
+
+    for client in together.clients:
+        eventually(lambda client=client: is_whole(client), "the nodes know each other")
+    return together
 
 
 def test_a_cluster_is_used_through_any_node(cluster, opens: Opens) -> None:

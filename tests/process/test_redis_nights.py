@@ -248,7 +248,7 @@ def test_a_store_restored_from_before_the_night_does_not_replay_it(scene: Kept) 
 def test_answers_lost_all_night_cost_nothing(server, tmp_path: Path) -> None:
     with proxy("127.0.0.1", server.port) as between:
         scene = made(tmp_path / "scene", server, port=between.port, lease="")
-        asked, losses = count(1), 1000 if LONG else 5
+        asked, losses = count(1), 1000 if LONG else 3
 
         def every_fourth(request: bytes) -> float | None:
             is_lost = b"EVALSHA" in request and next(asked) % 4 == 0 and between.lost < losses
@@ -313,7 +313,7 @@ def test_a_holder_cut_off_for_less_than_its_window_goes_on(server, tmp_path: Pat
         holder = stopped_at(scene, "range_committed:3")
         between.cut()
         holder.send_signal(signal.SIGCONT)
-        eventually(lambda: between.turned_away >= 2, "it asks in vain")
+        eventually(lambda: between.turned_away >= 1, "it asks in vain")
         between.mend()
         _, err = holder.communicate(timeout=30)
         assert holder.returncode == 0, err
@@ -327,15 +327,18 @@ def test_a_holder_cut_off_for_less_than_its_window_goes_on(server, tmp_path: Pat
 def test_a_host_whose_clock_is_out_neither_loses_nor_takes_a_lease(
     server, tmp_path: Path, seconds: int
 ) -> None:
-    # Long enough for another host to begin within it on a busy machine.
-    scene = made(tmp_path / "scene", server, lease=LEASE.replace("2s", "8s"))
+    scene = made(tmp_path / "scene", server)
     clock = scene.folder / "clock"
     clock.write_text(str(seconds))
-    holder = stopped_at(scene, "range_committed:3")
+    holder = scene.start_process(*RUN, step="range_committed:3:hang")
+    eventually(lambda: len(scene.committed()) >= 3, "it works, and renews")
     busy = scene.run(*RUN, step=f"clock@{clock},elsewhere")
     assert busy.code == 75, busy.err
+    holder.send_signal(signal.SIGSTOP)
+    before = scene.lease_row()
     other = scene.run(*RUN, "--wait", "20s", step=f"clock@{clock},elsewhere")
     assert other.code == 0, other.err
+    assert int(scene.lease_row()["granted_at"]) >= int(before["expires_at"])
     way = "ahead of" if seconds > 0 else "behind"
     assert f"this host's clock is 600s {way} the store's" in other.err
     assert (

@@ -20,7 +20,8 @@ from urllib.parse import quote
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from .postgres_server import NOBODY, PATIENCE, free_port, fresh_name, shared_server
+from .ports import free_port
+from .postgres_server import NOBODY, PATIENCE, fresh_name, shared_server
 
 SETTINGS = """
 [databases]

@@ -11,7 +11,6 @@ import ctypes
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -25,6 +24,8 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
+
+from .ports import free_port
 
 VARIABLE = "RECONCILE_TEST_POSTGRES"
 NOBODY = 65534
@@ -169,13 +170,6 @@ class OwnServer(Server):
         return how
 
 
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def binaries(folder: Path) -> Path:
     """The server's programs, where the user it runs as can reach them."""
     # Its Python would make users and open folders up to the root, when it is imported.
@@ -204,6 +198,6 @@ def own_server(*settings: str) -> OwnServer:
 @cache
 def shared_server() -> Server:
     """The server of this process: nobody stops it. It forgets what it wrote when the machine
-    fails, not when it does."""
+    fails, not when it does, and sees at once that two wait for each other."""
     named = os.environ.get(VARIABLE)
-    return Server(named) if named else own_server("fsync=off")
+    return Server(named) if named else own_server("fsync=off", "deadlock_timeout=50ms")

@@ -15,7 +15,7 @@ class Proxy:
     """Passes requests on as they come, and each answer as it is told to.
 
     `cut` ends connections, and turns new ones away; `silence` lets them stand, but nothing
-    passes either way, and nobody is told. `mend` ends both, and what waited arrives.
+    passes either way, and nobody is told of an end. `mend` ends both, and what waited arrives.
     """
 
     def __init__(self, server: tuple[str, int]) -> None:
@@ -113,6 +113,7 @@ class Pair:
                 if self._late is not None:
                     self._late = self._proxy.answer(asked)
                 self._server.sendall(asked)
+        self._proxy._speaks.wait()
         _shut(self._server)
         back.join()
 
@@ -125,6 +126,7 @@ class Pair:
                     break
                 time.sleep(self._late)
                 self._client.sendall(said)
+        self._proxy._speaks.wait()
         _shut(self._client)
 
 

