@@ -36,7 +36,8 @@ The trust window
     `CLOCK_BOOTTIME` reading *before* the request of the last successful acquire or renew
     was sent: the store counts from when it worked on the request, which may be long before
     the answer comes. The margin (a sixth of the TTL) is what is left for breaking off the
-    work before the store could grant the lease to another.
+    work before the store could grant the lease to another; who has not come back after three
+    quarters of it is ended.
 
 Renewal (`core/renewal.py`)
     A thread with a connection of its own renews every fifth of the TTL. A renewal that fails

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 RETRY_FLOOR = 0.05
 """Seconds; below this, halving what is left of the window would spin."""
 
+LAST_MOMENT = 0.75
+"""By this share of the margin after the trust window a process that does not stop is ended."""
+
 
 class Renewal:
     """Renews what `trust` believes in, from `begin` to `end`.
@@ -102,8 +105,16 @@ class Renewal:
         error = unreachable(error)
         self.trust.end(error)
         self._break_off()
-        if not self._runtime.clock.wait(self._terms.margin / 2, self.over):
+        if not self._runtime.clock.wait(self._grace(), self.over):
             self._runtime.host.abort(error)
+
+    def _grace(self) -> float:
+        """Seconds for the working thread to come back. A last request that waited in vain has
+        taken of the margin already, and something must be left of it when the process ends;
+        past the margin, as after a stop, there is nothing to be in time for."""
+        margin = self._terms.margin
+        left = self.trust.until() + LAST_MOMENT * margin - self._runtime.clock.boot()
+        return min(margin / 2, left) if left > 0 else margin / 2
 
 
 def unreachable(error: ReconcileError) -> ReconcileError:

@@ -257,6 +257,30 @@ def test_when_the_window_is_over_the_work_is_broken_off_before_the_lease_expires
     assert clock.boot() < begun + 60
 
 
+def test_a_last_renewal_that_waits_in_vain_leaves_a_part_of_the_margin(
+    desk: Desk, clock: FakeClock
+) -> None:
+    begun = clock.boot()
+    desk.keeper.acquire(TONIGHT, overlap=False)
+    hangs, in_vain = threading.Event(), threading.Event()
+
+    def renew(*_: object) -> None:
+        hangs.set()
+        in_vain.wait()
+        raise StoreUnreachable("did not answer in time")
+
+    desk.renewing.renew = renew  # type: ignore[attr-defined]
+    eventually(lambda: bool(clock.waiting_until), "the renewal thread waits")
+    clock.advance(TERMS.renew_every)
+    eventually(hangs.is_set, "it asks")
+    clock.advance(begun + 50 + TERMS.patience - clock.boot())
+    in_vain.set()
+    eventually(lambda: bool(desk.broken_off and clock.waiting_until), "the work is broken off")
+    assert max(clock.waiting_until) <= begun + 50 + 0.75 * TERMS.margin
+    clock.advance(TERMS.margin / 4)
+    eventually(lambda: bool(desk.out.host.aborted), "a thread that does not come back is ended")
+
+
 def test_without_progress_renewal_stops_and_the_work_is_broken_off(
     desk: Desk, clock: FakeClock
 ) -> None:
