@@ -35,6 +35,7 @@ from .postgres_schema import create_or_migrate, read_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
+    from typing import Self
 
     from ..core.ports import Clock
     from .postgres_address import Address
@@ -61,9 +62,14 @@ _CREATION_WAIT = 30.0
 
 
 class Link(psycopg.Connection[Row]):
-    """A psycopg connection that never waits past an instant."""
+    """A psycopg connection that never waits past an instant, while connecting neither: there
+    psycopg itself waits for two seconds at least, which a short lease has not."""
 
     is_over: Callable[[], bool] = staticmethod(lambda: False)
+
+    @classmethod
+    def _connect_gen(cls, conninfo: str = "") -> Generator[Any, Any, Self]:
+        return _bounded(super()._connect_gen(conninfo), cls.is_over)
 
     def wait(self, gen: Generator[Any, Any, _T], *args: Any, **kwargs: Any) -> _T:
         """See `psycopg.Connection.wait`. Raises `NoAnswer`."""
@@ -274,16 +280,19 @@ class PostgresConnection:
         return link
 
     def _connect(self, until: float) -> Link:
+        clock = self._clock
+
+        class InTime(Link):
+            is_over = staticmethod(lambda: clock.boot() >= until)
+
         wait = max(1, ceil(until - self._clock.boot()))
         asked = int(conninfo_to_dict(self.address.conninfo).get("connect_timeout") or wait)
-        link = Link.connect(
+        return InTime.connect(
             self.address.conninfo,
             autocommit=True,
             prepare_threshold=None,
             connect_timeout=min(wait, asked) if asked > 0 else wait,
         )
-        link.is_over = lambda: self._clock.boot() >= until
-        return link
 
     def _identity(self, link: Link, until: float) -> str:
         """The store's id. Without tables: made on the first connection, gone on any other."""

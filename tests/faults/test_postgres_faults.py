@@ -259,8 +259,10 @@ class TestRefusals:
         url = address.format(
             port=server().port, closed=free_port(), silent=silent, wrong="s3cr3t-word"
         )
+        begun = time.monotonic()
         with quiet, pytest.raises(ReconcileError) as refused:
             opened(url)
+        assert time.monotonic() - begun < PATIENCE + 0.5
         said = f"{refused.value} {refused.value.hint}"
         assert exit_code_of_error(refused.value) == code
         assert text in said
