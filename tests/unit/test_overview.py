@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,7 +68,8 @@ def filled(server: MemoryServer, states: Sequence[State]) -> None:
 def seen(server: MemoryServer, **choice: Any) -> JobStatus:
     config = Config(Path("reconcile.toml"), StoreConfig("memory:"), {NAME: job()})
     CountingStore.read = 0
-    app = Application(config, None, lambda: CountingStore(server), None)  # type: ignore[arg-type]
+    runtime: Any = SimpleNamespace(clock=FakeClock(NOW))
+    app = Application(config, runtime, lambda: CountingStore(server), None)  # type: ignore[arg-type]
     return status(app, **choice).jobs[0]
 
 
