@@ -64,6 +64,8 @@ _PREFIX = re.compile(
 _LOST = ("08", "57P", "58")
 _LOST_STATES = frozenset({"25006", "25P03", "25P04"})
 """The server became a standby; it ended a transaction that was silent, or took too long."""
+_PROTOCOL = "08P01"
+"""A statement and its values do not fit: the connection is as good as before."""
 _BY_STATE = (
     ("55P03", Meaning.LOCKED),
     ("57014", Meaning.TOO_SLOW),
@@ -106,7 +108,7 @@ def is_lost(error: BaseException | None) -> bool:
     state = error.sqlstate
     if state is None:
         return isinstance(error, psycopg.OperationalError)
-    return state in _LOST_STATES or state.startswith(_LOST)
+    return state != _PROTOCOL and (state in _LOST_STATES or state.startswith(_LOST))
 
 
 def fault_of(error: psycopg.Error, address: Address) -> Fault:

@@ -41,7 +41,6 @@ class Stream:
         self._address = address
         self._watch = watch
         self._link: Link | None = None
-        self._cursor: Any = None
         self._rows: list[tuple[Any, bytes]] = []
         self._position: Any = None
         self._begun = False
@@ -81,7 +80,7 @@ class Stream:
 
     def close(self) -> None:
         """End it; what is asked for next but the very first range is not the next one."""
-        link, self._link, self._cursor = self._link, None, None
+        link, self._link = self._link, None
         self._rows.clear()
         if link is not None:
             link.close()
@@ -105,15 +104,16 @@ class Stream:
         self._link.watch = self._watch
         self._link.execute(_BEGIN)
         sql, bounds = table.select_all(span.lower)
-        self._cursor = self._link.cursor("reconcile_stream", binary=True)
-        self._cursor.execute(sql.encode(), bounds)
+        declare = f"DECLARE reconcile_stream NO SCROLL CURSOR FOR {sql}"
+        self._link.execute(declare.encode(), bounds)
         self._begun, self._position = True, _value(table, span.lower)
 
     def _fetch(self, table: Table) -> bool:
         """More rows into memory; False where there are none."""
-        if self._cursor is None:
+        if self._link is None:
             return False
-        found = self._cursor.fetchmany(_BATCH)
+        fetch = f"FETCH FORWARD {_BATCH:d} FROM reconcile_stream"
+        found = self._link.execute(fetch.encode(), binary=True).fetchall()
         self._rows += [(table.schema.sort_value(account), line) for account, line in found]
         return bool(found)
 

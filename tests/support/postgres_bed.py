@@ -23,11 +23,15 @@ class PostgresBed:
     def __init__(self, ddl: str = TABLE, server: Server | None = None) -> None:
         self.server = server or shared_server()
         self.schema = fresh_name("bed")
-        self.server.do(f"CREATE SCHEMA {self.schema}")
         self.other: psycopg.Connection[Any] = self.server.admin()
-        self.other.execute(f"SET search_path = {self.schema}".encode())
-        self.do(ddl)
+        self.do(
+            "SET client_min_messages = warning",
+            f"CREATE SCHEMA {self.schema}",
+            f"SET search_path = {self.schema}",
+            ddl,
+        )
         self._targets: list[PostgresTarget] = []
+        self._roles: list[str] = []
 
     def do(self, *statements: str) -> None:
         for statement in statements:
@@ -48,6 +52,22 @@ class PostgresBed:
         made = self.target(**options)
         made.raise_fence(fence(generation), "store", timedelta(0))
         return made
+
+    @property
+    def clock(self) -> RealClock:
+        return RealClock()
+
+    def role(self, rights: str, *more: str) -> str:
+        """A role that may log in and do so much with the table; dropped with the bed."""
+        name = fresh_name("role")
+        self._roles.append(name)
+        self.do(
+            f"CREATE ROLE {name} LOGIN",
+            f"GRANT USAGE ON SCHEMA {self.schema} TO {name}",
+            f"GRANT {rights} ON entitlements TO {name}",
+            *(statement.format(role=name, schema=self.schema) for statement in more),
+        )
+        return name
 
     def insert(self, *rows: tuple[Any, ...]) -> None:
         places = ", ".join(["%s"] * len(rows[0]))
@@ -76,5 +96,7 @@ class PostgresBed:
     def close(self) -> None:
         for target in self._targets:
             target.close()
+        self.do(f"DROP SCHEMA {self.schema} CASCADE")
+        for role in self._roles:
+            self.do(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
         self.other.close()
-        self.server.drop(self.schema)
