@@ -26,6 +26,7 @@ COMMANDS = {
     "unpause": ("acts", "Let triggers go on."),
     "stop": ("acts", "Ask the holder to stop, or fence it out."),
     "changes": ("changes", "Show what was changed, or what a plan would change."),
+    "prune": ("prune", "Drop what is older than keep in [store]."),
     "config": ("config", "Check the configuration and print what it means."),
     "init": ("init", "Write a configuration, or a ready demo."),
 }

@@ -36,9 +36,11 @@ _SINGLE_HOST = {"": False, "single_host=no": False, "single_host=yes": True}
 
 
 class StoreConfig(NamedTuple):
-    """`[store]`. `url` is normalised, see `sqlite_url`; its query is kept."""
+    """`[store]`. `url` is normalised, see `sqlite_url`; its query is kept. What is final for
+    longer than `keep` is dropped, see `operations/pruning.py`."""
 
     url: str
+    keep: timedelta = 400 * DAY
 
 
 class LeaseConfig(NamedTuple):

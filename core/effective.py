@@ -88,7 +88,10 @@ def effective(
     coming = {job.name: _coming(job, now) for job in jobs}
     return Effective(
         files=[str(file) for file, _ in files],
-        store=[_address("store.url", config.store.url, store, defaults()["store.url"])],
+        store=[
+            _address("store.url", config.store.url, store, defaults()["store.url"]),
+            _keep(config, _table(tables[config.path].get("store"))),
+        ],
         jobs=[
             EffectiveJob(
                 job.name,
@@ -100,6 +103,12 @@ def effective(
             for job in jobs
         ],
     )
+
+
+def _keep(config: Config, written: Mapping[str, object]) -> Setting:
+    given = "keep" in written
+    told = "" if given else defaults()["store.keep"]
+    return Setting("store.keep", show_duration(config.store.keep), given, told)
 
 
 def _settings(job: Job, written: Mapping[str, object], usual_ttl: timedelta) -> Iterator[Setting]:

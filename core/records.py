@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from .calendars import UTC_NAME
 from .checksum import Checksum
-from .model import Ending, Interval, State, Trigger
+from .model import Delete, Ending, Interval, Kind, State, Trigger
 from .record_fields import Fields, event_value, from_text, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from .model import Json, JsonObject
 
@@ -37,6 +37,7 @@ __all__ = [
     "revoked_tag",
     "run_key",
     "to_text",
+    "without_plan",
 ]
 
 OPEN = "open"
@@ -53,7 +54,9 @@ def revoked_tag(at: datetime) -> str:
 class JobRecord(Fields):
     """One per job. `horizon_at`: intervals before it are not decided about. `settled_at`:
     every scheduled instant from the horizon up to it has a record, so none is missing there.
-    `looked_at`: when the target's fence row was last compared with the records.
+    `looked_at`: when the target's fence row was last compared with the records. `pruned_at`:
+    when all old intervals were last dropped; they lie before `pruned_until_at`, and
+    `pruning_after` is the key up to which that goes on (see `operations/pruning.py`).
 
     `schedules` are the schedule versions as [effective-from, expression, zone] and, where it
     is not the usual one, their `Dst`, oldest first; `pause` is the newest one, {at, until,
@@ -67,6 +70,9 @@ class JobRecord(Fields):
     pauses: list[Any] | None = None
     settled_at: datetime | None = None
     looked_at: datetime | None = None
+    pruned_at: datetime | None = None
+    pruned_until_at: datetime | None = None
+    pruning_after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,3 +330,12 @@ def run_key(interval_key: str, number: int) -> str:
 def range_key(plan: str, number: int) -> str:
     """Key of a range record and of its planned changes."""
     return f"{plan}/{number:08d}"
+
+
+def without_plan(job: str, plan: str, ranges: int) -> Iterator[Delete]:
+    """What drops a plan of so many ranges, with these and the changes planned for them."""
+    for number in range(1, ranges + 1):
+        key = range_key(plan, number)
+        yield Delete(Kind.RANGE, job, key)
+        yield Delete(Kind.CHANGES, job, key)
+    yield Delete(Kind.PLAN, job, plan)

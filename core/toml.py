@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .config import (
+    DAY,
     MINUTE,
     TTL_NETWORK,
     TTL_ONE_HOST,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 STORE_NAME = "reconcile.db"
 SYSTEM_FOLDER = Path("/etc/reconcile")
 SYSTEM_STORE = Path("/var/lib/reconcile/state.db")
+LEAST_KEEP = 2 * DAY
+"""Guards count what was revoked within a day."""
 
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 _AT_END = " (at end of document)"
@@ -67,7 +70,7 @@ def parse(
     """
     main = files[0][0]
     problems = Problems(environ, main.parent, read_secret)
-    url = default_store(main)
+    url, keep = StoreConfig(default_store(main))
     jobs: dict[str, Job] = {}
     for number, (file, text) in enumerate(files):
         values = _values(file, text, problems)
@@ -76,7 +79,7 @@ def parse(
         top = Section(problems, file, (), values)
         if number == 0:
             top.later("alerts")
-            url = _store(top.section("store"), main.parent) or url
+            url, keep = _store(top.section("store"), main.parent, StoreConfig(url))
         else:
             for key in top.names():
                 if key != "jobs":
@@ -93,7 +96,7 @@ def parse(
         if all(problem.denied for problem in problems.found):
             raise AccessDenied(str(error), hint=error.hint)
         raise error
-    return Config(path=main, store=StoreConfig(url), jobs=jobs)
+    return Config(path=main, store=StoreConfig(url, keep), jobs=jobs)
 
 
 def default_store(main: Path) -> str:
@@ -111,6 +114,7 @@ def defaults() -> Mapping[str, str]:
     guards = work.guards
     return {
         "store.url": f"{STORE_NAME} beside the file; {SYSTEM_STORE} under {SYSTEM_FOLDER}",
+        "store.keep": show_duration(StoreConfig("").keep),
         "schedule": "none: on demand",
         "timezone": job.timezone,
         "dst_gap": job.dst_gap,
@@ -170,19 +174,19 @@ def _values(file: Path, text: str, problems: Problems) -> dict[str, object] | No
     return None
 
 
-def _store(section: Section, folder: Path) -> str | None:
-    section.later("keep")
+def _store(section: Section, folder: Path, usual: StoreConfig) -> StoreConfig:
+    keep = section.duration("keep", least=LEAST_KEEP) or usual.keep
     key = "url_file" if "url_file" in section else "url"
     text = section.secret("url")
     section.finish()
     if text is None:
-        return None
+        return usual._replace(keep=keep)
     try:
         url = database_url(text, folder)
     except ConfigError as error:
         section.wrong(key, str(error), error.hint)
-        return None
-    return url
+        return usual
+    return StoreConfig(url, keep)
 
 
 def _jobs(

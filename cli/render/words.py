@@ -59,7 +59,8 @@ _UNFINISHED = ("\N{HORIZONTAL ELLIPSIS}", "~")
 
 
 _COMMAND = re.compile(
-    r"\breconcile (?=(?:run|resume|status|rerun|skip|stop|pause|unpause|changes|config|init)\b)"
+    r"\breconcile (?=(?:run|resume|status|rerun|skip|stop|pause|unpause|changes|prune|config|init)"
+    r"\b)"
 )
 """Where a text of the core names a command to type."""
 

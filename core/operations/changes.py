@@ -11,7 +11,7 @@ from ..keys import normaliser
 from ..model import Kind, State
 from ..records import IntervalRecord, PlanRecord, from_text
 from ..work.entitlements.judge import planned_changes
-from .look import find_instant, look, open_records, read_interval
+from .look import interval_at, is_pruned, look, named_instant, open_records, read_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,7 +53,7 @@ def changes(app: Application, request: ChangesRequest) -> Iterator[Found]:
     job = app.job(request.job)
     with closing(app.open_store()) as store:
         now = store.facts().now
-        record = _record(store, job, request, now)
+        record, interval = _asked(store, job, request, now)
         work = app.build_work(job)
         try:
             key = work.key()
@@ -64,7 +64,6 @@ def changes(app: Application, request: ChangesRequest) -> Iterator[Found]:
                     if not accounts or change.row[0] in accounts:
                         yield Found({}, change, key)
                 return
-            interval = record.id if record is not None else None
             edge = now - request.since if request.since is not None else None
             for facts, change in work.changes(interval, request.account):
                 if edge is None or from_text(str(facts["at"])) >= edge:
@@ -81,21 +80,23 @@ def _spellings(job: Job, account: str | None) -> set[str]:
     return {account, normalise(account) if normalise else account}
 
 
-def _record(
+def _asked(
     store: Store, job: Job, request: ChangesRequest, now: datetime
-) -> IntervalRecord | None:
+) -> tuple[IntervalRecord | None, str | None]:
+    """The record of the interval asked for, and its id: of one that was pruned, the id alone."""
     if request.interval is None:
-        return None
+        return None, None
     seen = look(store, job, now)
-    record, _ = read_interval(
-        store, job.name, find_instant(store, seen, job.name, request.interval)
+    instant = named_instant(store, seen, job.name, request.interval)
+    record, _ = read_interval(store, job.name, instant)
+    if record is not None:
+        return record, record.id
+    if is_pruned(seen, instant) and not request.planned:
+        return None, interval_at(seen, job.name, instant).id
+    raise UsageError(
+        f"{job.name} {request.interval} was not begun: nothing was changed for it",
+        hint=f"see what there is: reconcile status {job.name}",
     )
-    if record is None:
-        raise UsageError(
-            f"{job.name} {request.interval} was not begun: nothing was changed for it",
-            hint=f"see what there is: reconcile status {job.name}",
-        )
-    return record
 
 
 def _begun(store: Store, job: Job, plan: str) -> datetime:

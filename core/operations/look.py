@@ -246,7 +246,26 @@ def interval_at(seen: Look, job: str, instant: datetime) -> Interval:
 
 
 def find_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
-    """The instant that a user's INTERVAL means. `UsageError` where there is none."""
+    """The instant that a user's INTERVAL means. `UsageError` where there is none, or where it
+    was pruned."""
+    instant = named_instant(store, seen, job, text)
+    if is_pruned(seen, instant) and find_record(store, job, instant)[0] is None:
+        raise UsageError(
+            f"{job} {text} lies before the job's horizon: it was pruned",
+            hint="what is older than keep in [store] is dropped; what was changed, the target may"
+            f" still tell: reconcile changes {job} {text}",
+        )
+    return instant
+
+
+def is_pruned(seen: Look, instant: datetime) -> bool:
+    """Whether an interval that has no record had one that was pruned."""
+    edge = seen.job.pruned_until_at
+    return edge is not None and instant < edge
+
+
+def named_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
+    """As `find_instant`, of pruned ones too."""
     if text == "latest":
         edge = instant_key(seen.now + timedelta(seconds=1))
         newest = store.scan(Kind.INTERVAL, job, before=edge, limit=1, newest_first=True)

@@ -78,6 +78,8 @@ class Visit:
     _preview: DryRun | None = None
     _looked: bool = False
     _conflicts: int = 0
+    _looked_before: datetime | None = None
+    """When a trigger was here before this one."""
     _target_at: datetime = NEVER
     """The newest interval that the target has completed, as far as this visit knows."""
 
@@ -95,6 +97,7 @@ class Visit:
         if self.max_runtime is not None:
             until = clock.boot() + self.max_runtime.total_seconds()
         seen = look(self.store, self.job, self.facts.now)
+        self._looked_before = seen.job.looked_at
         due = self._due(seen, set())
         self.app.runtime.reached("due_computed")
         if not (due or self._has_to_write(seen)):
@@ -227,6 +230,10 @@ class Visit:
                 if reports[-1].outcome in (Outcome.FENCED_OUT,) or not self._holds(reports[-1]):
                     return self._report(seen, reports)
                 continue
+            if self.only is None and not self.dry_run:
+                from .pruning import when_done
+
+                when_done(self.app, self.store, self.job, seen, self._looked_before, keeper)
             try:
                 keeper.release(overlaps if may_go_on and self.only is None else None)
             except OverlapIsNewer:

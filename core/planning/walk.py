@@ -57,8 +57,9 @@ def decide(
             continue
         walk.gap(settled_until, record.scheduled_at - TICK)
         settled_until = max(settled_until, record.until_at or record.scheduled_at)
-        if settled_until > now:
-            # A span recovered before the clock was put back: it must be seen until now is past it.
+        if settled_until >= now:
+            # A span that ends now, or was recovered before the clock was put back: it must be seen
+            # until now is past it.
             walk.missing = min(walk.missing or now, record.scheduled_at)
         if not record.state.is_final:
             walk.record(record, version)

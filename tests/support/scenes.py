@@ -266,6 +266,21 @@ def paused_before(stage: Stage) -> None:
 THIS = "{hash}"
 """Stands for the hash of the plan that waits."""
 WHY = ("-m", "cancelled plans, OPS-12")
+
+
+def kept(stage: Stage, keep: str = "2d") -> None:
+    """Three nights are on record, and no more than that is kept."""
+    history(stage)
+    begin = "[jobs.entitlements]\nschedule"
+    change_config(begin, f'[store]\nkeep = "{keep}"\n\n{begin}')(stage)
+
+
+def aged(stage: Stage) -> None:
+    """Two of three nights are older than what is kept."""
+    kept(stage)
+    stage.clock.advance(6 * 3600)
+
+
 IN_THE_MIDDLE = ("range_committed", 2)
 ONE = ("entitlements", TONIGHT)
 APPROVE = ("resume", *ONE, "--approve", THIS)
@@ -354,6 +369,9 @@ SCENES = [
     Scene(
         "status-interval-incomplete", ("status", *ONE), (tonight, contradicting, ran(*RUN, code=3))
     ),
+    Scene("prune", ("prune",), (aged,)),
+    Scene("prune-dry", ("prune", "--dry-run"), (aged,)),
+    Scene("status-pruned", ("status", "entitlements", "2026-11-27"), (aged, ran("prune"))),
     Scene("rerun", ("rerun", *ONE, "-m", "app.db was restored, OPS-77"), (tonight_done,)),
     Scene("rerun-unfinished", ("rerun", *ONE, *WHY), (tonight_waits,)),
     Scene("rerun-busy", ("rerun", *ONE, *WHY), (tonight,), around=IN_THE_MIDDLE),

@@ -241,7 +241,7 @@ must_contain = ["acct-1"]
 
     def test_every_key_that_is_read_has_a_default_in_the_table(self) -> None:
         """The manual is compared with `defaults`; so that must name each key there is."""
-        written = {"store.url", "timezone"}
+        written = {"store.url", "store.keep", "timezone"}
         document = tomllib.loads(self.TEXT)["jobs"]["entitlements"]
         for key, value in document.items():
             inner = value if isinstance(value, dict) else {"": None}
@@ -416,7 +416,7 @@ class TestRefusals:
         ("text", "says"),
         [
             ('[alerts]\ncommand = ["x"]', "line 1: alerts: is not supported by this version"),
-            ('[store]\nkeep = "1d"', "line 2: store.keep: is not supported by this version"),
+            ('[store]\nkeep = "1d"', "line 2: store.keep: is '1d'\n  write at least 2d"),
             (
                 '[store]\nurl = "sqlite://host/x"',
                 "line 2: store.url: 'sqlite://host/x' is no address",

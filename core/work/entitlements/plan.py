@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from ...events import Progress
 from ...keys import normaliser
-from ...model import Delete, Kind, Put
+from ...model import Kind, Put
 from ...ports import Step
-from ...records import PlanRecord, RangeRecord, range_key
+from ...records import PlanRecord, RangeRecord, range_key, without_plan
 from ...rows import Action
 from .compare import compare, pack, set_apart
 from .ranges import cut, split
@@ -121,10 +121,7 @@ class Planner:
             found = [stored] if stored is not None else []
         writes: list[Write] = []
         for one in found:
-            for number in range(1, PlanRecord.from_json(one.value).ranges + 1):
-                key = range_key(one.key, number)
-                writes += [Delete(Kind.RANGE, job, key), Delete(Kind.CHANGES, job, key)]
-            writes.append(Delete(Kind.PLAN, job, one.key))
+            writes += without_plan(job, one.key, PlanRecord.from_json(one.value).ranges)
         return writes
 
     def _step(
