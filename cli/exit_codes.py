@@ -92,6 +92,7 @@ ERROR_CODES: dict[type[errors.ReconcileError], ExitCode] = {
     errors.StoreUnusable: ExitCode.UNUSABLE,
     errors.StoreUnreachable: ExitCode.UNREACHABLE,
     errors.StoreBusy: ExitCode.BUSY,
+    errors.StoreBlocked: ExitCode.UNREACHABLE,
     errors.LeaseBusy: ExitCode.BUSY,
     errors.FencedOut: ExitCode.FENCED_OUT,
     errors.LeaseLapsed: ExitCode.FAILED,

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core.errors import StoreBusy
+from ..core.errors import StoreBlocked, StoreBusy
 from ..core.events import RunReport
 from ..core.model import Outcome
 from .environment import silent_environment
@@ -115,6 +115,8 @@ def run(
     app = application(call, lambda report: None, lambda step: None, makes_store=True)
     try:
         report = operation(app, request)
+    except StoreBlocked:
+        raise
     except StoreBusy as error:  # somebody writes to the store: busy as well, and nothing was done
         now = call.env.clock.now()
         report = RunReport(job, Outcome.BUSY, now, error=error)

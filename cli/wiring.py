@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from ..core.config import Config, Job
     from ..core.events import Report
+    from ..core.model import Holder
     from ..core.operations.application import Application
-    from ..core.ports import Store, Work
+    from ..core.ports import Host, Store, Work
     from .environment import Environment
     from .options import Call
 
@@ -26,11 +27,13 @@ def application(
     reached: Callable[[str], None],
     *,
     makes_store: bool = False,
+    only_looks: bool = False,
 ) -> Application:
     """Everything an operation needs. Raises what reading the configuration raises.
 
     A store that the command line names must be there, or a mistyped path would look like a
-    job that was never run; unless `makes_store`.
+    job that was never run; unless `makes_store`. With `only_looks` no process is ended, whatever
+    it keeps locked.
     """
     from ..core.operations.application import Application
     from ..core.ports import Runtime
@@ -40,11 +43,12 @@ def application(
     config = load(options.config, environ=env.environ, cwd=env.cwd, store=options.store)
     if options.store is not None and not makes_store:
         _refuse_missing(config.store.url)
-    runtime = Runtime(env.clock, env.host, env.entropy, env.stop, reached, report)
+    host = _Onlooker(env.host) if only_looks else env.host
+    runtime = Runtime(env.clock, host, env.entropy, env.stop, reached, report)
     return Application(
         config=config,
         runtime=runtime,
-        open_store=_opener(config, env),
+        open_store=_opener(config, env, host),
         build_work=_builder(config, env),
     )
 
@@ -52,7 +56,20 @@ def application(
 def check_store(config: Config, env: Environment) -> None:
     """Raise `ConfigError` where the store's address names no kind of store that there is, or
     has options that it does not know. Connects to nothing."""
-    _opener(config, env)
+    _opener(config, env, env.host)
+
+
+class _Onlooker:
+    """The host as those know it who end nobody. Implements `core.ports.Host`."""
+
+    def __init__(self, host: Host) -> None:
+        self.holder = host.holder
+        self.is_dead = host.is_dead
+        self.abort = host.abort
+
+    def kill(self, holder: Holder) -> bool:
+        """Whoever it is, it is not ended."""
+        return False
 
 
 def _refuse_missing(url: str) -> None:
@@ -73,7 +90,7 @@ def _refuse_missing(url: str) -> None:
         pass  # it is there; opening it says what is wrong with it
 
 
-def _opener(config: Config, env: Environment) -> Callable[[], Store]:
+def _opener(config: Config, env: Environment, host: Host) -> Callable[[], Store]:
     from ..core.config import default_ttl
     from ..core.trust import MOST_PATIENCE, Terms
     from ..stores.registry import opener
@@ -86,7 +103,7 @@ def _opener(config: Config, env: Environment) -> Callable[[], Store]:
     return opener(
         config.store.url,
         clock=env.clock,
-        host=env.host,
+        host=host,
         entropy=env.entropy,
         patience=min((patience(job) for job in config.jobs.values()), default=MOST_PATIENCE),
     )

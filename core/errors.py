@@ -104,9 +104,11 @@ class TargetUnreachable(ReconcileError):
 
 
 class TargetLocked(TargetUnreachable):
-    """Another program held the target's lock for the whole bounded wait."""
+    """Another program held the target's lock for the whole bounded wait. `stopped`: the pids of
+    those who have a lock on it and are stopped."""
 
     name = "target_locked"
+    stopped: Sequence[int] = ()
 
 
 class TwoStores(ReconcileError):
@@ -179,6 +181,13 @@ class StoreBusy(ReconcileError):
     """Somebody else held the store's write lock for the whole bounded wait."""
 
     name = "store_busy"
+
+
+class StoreBlocked(StoreBusy):
+    """A stopped process keeps the store locked, of which nothing shows that it may be ended, or
+    which may not be ended from here. It stays so until a person does something."""
+
+    name = "store_blocked"
 
 
 class LeaseBusy(ReconcileError):

@@ -44,8 +44,8 @@ def raise_fence(
         except FenceIsHigher as higher:
             floors.append(higher.row)
             keeper.regrant(interval, above=higher.row.generation)
-        except TargetLocked:
-            if not end_blocker(keeper, store, runtime):
+        except TargetLocked as locked:
+            if not end_blocker(keeper, store, runtime, locked):
                 raise
     other = floors[-1]
     raise TwoStores(
@@ -55,15 +55,18 @@ def raise_fence(
     )
 
 
-def end_blocker(keeper: LeaseKeeper, store: Store, runtime: Runtime) -> bool:
+def end_blocker(keeper: LeaseKeeper, store: Store, runtime: Runtime, locked: TargetLocked) -> bool:
     """End an earlier holder that was stopped inside a transaction of the target; False where
     the lock is somebody else's, or none of them can be verified from here.
 
-    Mostly it is the one before. But that one may have been killed while it waited for the
-    same lock; whoever still has an open run then is another.
+    Mostly it is the one before; if that one had released its lease, only where it is seen to
+    have the lock, as when it was stopped while it closed the target. But it may have been
+    killed while it waited for the same lock; whoever still has an open run then is another.
     """
     before = keeper.previous
-    suspects = [before.holder] if before is not None and not before.released else []
+    suspects = []
+    if before is not None and (not before.released or before.holder.pid in locked.stopped):
+        suspects.append(before.holder)
     suspects += _open_holders(store, keeper)
     for holder in suspects:
         if runtime.host.kill(holder):

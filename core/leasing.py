@@ -70,6 +70,17 @@ What can go wrong, and what happens
                         write lock. While its lease is live, triggers say busy; then they end
                         it (SIGKILL, verified by pidfd and start time) and take the lease. In
                         the target the same is done after `fence_wait`.
+    stopped while it    While SQLite puts the log back at the last close, or is half way through
+    keeps readers out   noting a commit, nobody can read whose lease it is. A process that has
+                        the lock (/proc/locks) and is stopped leaves the files as a SIGKILL would:
+                        a copy of them is asked. It is ended if it is a holder, stopped all the
+                        while, with no time left on any lease; while there is time it is busy.
+                        `stores/sqlite_blockers.py`. A target needs no copy: who may be in its
+                        way is on record in the store.
+    stopped, and never  A trigger stopped with a lock before it was granted anything stands in no
+    granted anything    record, and could be any program: it is named, with what to type, and left
+                        alone (`StoreBlocked`, 69). So is a holder that may not be ended from
+                        here, and whoever is in the way of a command that only looks.
     hung work           No progress: renewal stops and the work is broken off, or the process
                         is ended. Slow work, and a starved processor, are left alone.
     lost answer         Of acquire: asked again with the same run id, the same grant comes

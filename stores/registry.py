@@ -87,6 +87,7 @@ def _sqlite(
             new_id=entropy.token,
             single_host=vouched,
             busy_wait=patience,
+            host=host,
         )
 
     return connect

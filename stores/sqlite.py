@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.config import TTL_ONE_HOST
-from ..core.errors import FencedOut, LeaseBusy, OverlapIsNewer, StoreUnusable
+from ..core.errors import FencedOut, LeaseBusy, OverlapIsNewer, StoreBusy, StoreUnusable
 from ..core.model import StoreFacts
 from .encoding import (
     check_rate,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         RunId,
         Write,
     )
-    from ..core.ports import Clock
+    from ..core.ports import Clock, Host
 
 BUSY_WAIT = 5.0
 """Seconds a write lock is waited for; shorter than the renewal margin of any lease."""
@@ -78,8 +78,9 @@ _Values = dict[str, Any]
 class SqliteStore:
     """One connection to a SQLite store. See `core.ports.Store` for what the methods promise.
 
-    `boot_id` is the running kernel's; `new_id` names a store that is created. A thread that
-    must not wait for another's transaction opens its own.
+    `boot_id` is the running kernel's; `new_id` names a store that is created. With `host` a
+    stopped process that keeps the store locked past its lease is ended, see `sqlite_blockers`.
+    A thread that must not wait for another's transaction opens its own.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class SqliteStore:
         new_id: Callable[[], str],
         single_host: bool = False,
         busy_wait: float = BUSY_WAIT,
+        host: Host | None = None,
     ) -> None:
         """Open the store at `path`, creating or migrating it if need be.
 
@@ -100,11 +102,13 @@ class SqliteStore:
         self.path = Path(os.path.realpath(path))
         self._clock = clock
         self._boot_id = boot_id
+        self._host = host
         self._file = SqliteConnection(
             self.path,
             single_host=single_host,
             busy_wait=busy_wait,
             new_id=new_id,
+            make_way=self._make_way,
         )
         try:
             self._id = self._read_id()
@@ -210,7 +214,7 @@ class SqliteStore:
         )
 
     def lease(self, key: LeaseKey) -> Lease | None:
-        """See `Store.lease`. Takes no lock that a stopped writer could keep."""
+        """See `Store.lease`."""
         rows = self._file.read(SQL["lease"], _key(key))
         return to_lease(key, rows[0], self._clock.boot(), self._boot_id) if rows else None
 
@@ -290,6 +294,14 @@ class SqliteStore:
         self._file.close()
 
     # --- inside
+
+    def _make_way(self, busy: StoreBusy) -> None:
+        """End who keeps the store locked past its lease, else raise `busy` or its like."""
+        if self._host is None:
+            raise busy
+        from .sqlite_blockers import Blockers  # only where something is locked
+
+        Blockers(self.path, self._clock, self._host).make_way(busy)
 
     def _newest(self, db: sqlite3.Connection, key: LeaseKey) -> Lease | None:
         row = db.execute(SQL["lease"], _key(key)).fetchone()

@@ -7,7 +7,7 @@ import sqlite3
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..core.errors import StoreUnreachable
+from ..core.errors import StoreBusy, StoreUnreachable
 from .sqlite_files import open_file, refusal
 
 if TYPE_CHECKING:
@@ -20,7 +20,11 @@ _T = TypeVar("_T")
 
 
 class SqliteConnection:
-    """Runs statements, and turns SQLite's errors into ours. Safe to share by threads."""
+    """Runs statements, and turns SQLite's errors into ours. Safe to share by threads.
+
+    `make_way` is called when a lock was not had in time. If it comes back, the same is tried
+    once more; else it raises what is to be said.
+    """
 
     def __init__(
         self,
@@ -29,39 +33,58 @@ class SqliteConnection:
         single_host: bool,
         busy_wait: float,
         new_id: Callable[[], str],
+        make_way: Callable[[StoreBusy], None],
     ) -> None:
         """See `sqlite_files.open_file`."""
         self._path = path
         self._name = str(path)
         self._guard = Lock()
-        self._db = open_file(path, single_host=single_host, busy_wait=busy_wait, new_id=new_id)
+        self._make_way = make_way
+        self._db = self._patiently(
+            lambda: open_file(path, single_host=single_host, busy_wait=busy_wait, new_id=new_id)
+        )
         self._file = self._file_at_path()
 
     def read(self, statement: str, values: Mapping[str, Any] | None = None) -> list[Row]:
-        """All rows of one SELECT; takes no lock that a writer could keep."""
-        with self._guard:
+        """All rows of one SELECT; takes no lock that a writer could keep for long."""
+
+        def ask() -> list[Row]:
             try:
                 return self._db.execute(statement, values or {}).fetchall()
             except sqlite3.Error as error:
                 raise refusal(error, self._path) from error
 
+        with self._guard:
+            return self._patiently(ask)
+
     def write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Run `work` in a transaction that has the write lock from its beginning.
+        """Run `work` in a transaction that has the write lock from its beginning, once or, where
+        a lock was not had in time, twice.
 
         Whatever it raises undoes all of it. `StoreBusy` when the lock was not had in time.
         """
         with self._guard:
-            try:
-                self._db.execute("BEGIN IMMEDIATE")
-                self._refuse_replaced_file()
-                result = work(self._db)
-                self._db.execute("COMMIT")
-            except sqlite3.Error as error:
-                raise refusal(error, self._path) from error
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+            return self._patiently(lambda: self._transaction(work))
+
+    def _transaction(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._refuse_replaced_file()
+            result = work(self._db)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise refusal(error, self._path) from error
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
         return result
+
+    def _patiently(self, do: Callable[[], _T]) -> _T:
+        try:
+            return do()
+        except StoreBusy as busy:
+            self._make_way(busy)
+        return do()
 
     def close(self) -> None:
         """Give the file back; harmless when repeated."""

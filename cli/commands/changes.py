@@ -43,7 +43,7 @@ def changes(
     from ..wiring import application
 
     request = ChangesRequest(job, interval, account, duration_of(since, "--since"), planned)
-    app = application(call, lambda report: None, lambda step: None)
+    app = application(call, lambda report: None, lambda step: None, only_looks=True)
     number = _show(call, operation(app, request))
     if number == 0 and not (call.options.json or call.options.quiet):
         whose = "the plan has" if planned else "the log has"

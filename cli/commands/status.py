@@ -55,7 +55,7 @@ def status(
 
         limit = SIGNS_SHOWN
     report = operation(
-        application(call, lambda report: None, lambda step: None),
+        application(call, lambda report: None, lambda step: None, only_looks=True),
         job,
         interval,
         limit=limit,

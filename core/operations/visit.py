@@ -203,8 +203,8 @@ class Visit:
         keeps readers away."""
         try:
             return work.floor(LeaseKey(self.job.name))
-        except TargetLocked:
-            if not end_blocker(keeper, self.store, self.app.runtime):
+        except TargetLocked as locked:
+            if not end_blocker(keeper, self.store, self.app.runtime, locked):
                 raise
         return work.floor(LeaseKey(self.job.name))
 

@@ -45,14 +45,17 @@ _STEPS = 100_000
 
 _NONE: Mapping[str, Callable[[Any], Any]] = MappingProxyType({})
 _PRIMARY = 0xFF
-_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_LOCKED = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_PROTOCOL,  # readers have waited ten seconds for one who stopped half way
+}
 _BROKEN_DISK = {
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_NOMEM,
     sqlite3.SQLITE_NOLFS,
-    sqlite3.SQLITE_PROTOCOL,
 }
 _MEANINGS: tuple[tuple[set[int], type[ReconcileError], str], ...] = (
     (
@@ -180,10 +183,7 @@ class Database:
         if code == sqlite3.SQLITE_INTERRUPT:
             return _broken_off(self.path)
         if code in _LOCKED:
-            return TargetLocked(
-                f"{self.path} is locked by another program",
-                hint=f"find it with: fuser -v {self.path}",
-            )
+            return _locked(self.path)
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN) and self._is_mounted_so():
             return TargetUnreachable(
                 f"{self.path} lies on a file system that is mounted read-only",
@@ -330,6 +330,23 @@ def _code(error: BaseException | None) -> int:
 def _is_lock(error: BaseException | None) -> bool:
     """Whether another connection's lock is why, so that it is worth asking again."""
     return _code(error) in _LOCKED
+
+
+def _locked(path: Path) -> TargetLocked:
+    """Who has it locked, as far as that can be seen: one who is stopped before all others."""
+    from .file_locks import lockers  # only where something is locked
+
+    found = lockers(path, path.with_name(f"{path.name}-shm"))
+    found.sort(key=lambda locker: (not locker.stopped, not locker.exclusive))
+    who, hint = "", f"find it with: fuser -v {path}"
+    if found and found[0].stopped:
+        who = f": {found[0]}, which is stopped"
+        hint = f"let it go on: kill -CONT {found[0].pid}\nor end it: kill -KILL {found[0].pid}"
+    elif found:
+        who, hint = f": {found[0]}", f"see what it does: ps -fp {found[0].pid}"
+    error = TargetLocked(f"{path} is locked by another program{who}", hint=hint)
+    error.stopped = [locker.pid for locker in found if locker.stopped]
+    return error
 
 
 def _broken_off(path: Path) -> LeaseLapsed:

@@ -8,6 +8,9 @@ SELECT generation, run, holder, interval, ttl, granted_at, expires_at, expires_b
   FROM lease
  WHERE job = :job AND shard = :shard
 
+-- lease_keys --
+SELECT job, shard FROM lease
+
 -- grant --
 INSERT INTO lease (job, shard, generation, run, holder, interval, ttl, granted_at, expires_at,
                    expires_boot, boot_id, progress, progress_at, released, overlaps, stop, seq,

@@ -3,11 +3,14 @@ write of theirs is accepted by store or target."""
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import sqlite3
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,11 +19,14 @@ from support.scene import NIGHTS, Scene, drifted, heard, is_stopped, night
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
+LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
 FIRST, SECOND = NIGHTS[1:]
 RUN = ("run", "entitlements", "--interval", SECOND)
 SHORT = '[jobs.entitlements.lease]\nttl = "2s"\n'
+SHUT = 2**30 + 2
+"""The byte from which on SQLite locks a database's file against readers, see `stepper`."""
+
 STALLS = 30
 """Stops at random moments of a night."""
 
@@ -48,14 +54,18 @@ def take_over(scene: Scene, stopped: subprocess.Popen[str]) -> int:
 
     Returns how the stopped one ended.
     """
-    eventually(lambda: scene.grant()[1], "its lease, if it still has one, expires")
-    generation = scene.grant()[0]
+    before = wait_for_expiry(scene)
     other = scene.run(*RUN)
+    give_up = time.monotonic() + 10
+    while before is None and other.code == 75 and time.monotonic() < give_up:
+        assert f"is locked by process {stopped.pid} (" in other.err
+        assert "which is stopped; it has the lease of entitlements until" in other.err
+        other = scene.run(*RUN)
     assert other.code == 0, other.err
     assert "locked" not in other.err
     scene.check(SECOND, scene.nights[FIRST])
     done = scene.everything()
-    taken_over = scene.grant()[0] > generation
+    taken_over = before is None or scene.grant()[0] > before
     stopped.send_signal(signal.SIGCONT)
     _, err = stopped.communicate(timeout=30)
     if not taken_over:
@@ -73,6 +83,23 @@ def take_over(scene: Scene, stopped: subprocess.Popen[str]) -> int:
     return stopped.returncode
 
 
+def wait_for_expiry(scene: Scene) -> int | None:
+    """Wait until the lease, if there still is one, is over; its generation. None where nobody can
+    read it, as its holder was stopped while SQLite keeps readers away."""
+    found: list[int | None] = []
+
+    def is_over() -> bool:
+        try:
+            generation, over = scene.grant(wait=0.5)
+        except sqlite3.OperationalError:
+            generation, over = None, True
+        found.append(generation)
+        return over
+
+    eventually(is_over, "its lease expires")
+    return found[-1]
+
+
 def test_stopped_at_thirty_random_moments_it_writes_nothing_after_the_takeover(
     stage: Scene, tmp_path: Path
 ) -> None:
@@ -85,18 +112,10 @@ def test_stopped_at_thirty_random_moments_it_writes_nothing_after_the_takeover(
         generation, _ = scene.grant()
         first = scene.start_process(*RUN, "-v")
         eventually(lambda: scene.grant()[0] > generation, "it has the lease")
-        stopped = False
-        while not stopped:
-            heard(first, rng.randrange(STEPS_AT_MOST))
-            time.sleep(rng.uniform(0, 0.02))
-            first.send_signal(signal.SIGSTOP)
-            eventually(lambda: first.poll() is not None or is_stopped(first.pid), "it is stopped")
-            # Stopped while SQLite keeps readers out too, nobody can see whose lease it is, nor
-            # that it is over. What a takeover does then is not shown by this test.
-            try:
-                stopped = bool(scene.grant())
-            except sqlite3.OperationalError:
-                first.send_signal(signal.SIGCONT)
+        heard(first, rng.randrange(STEPS_AT_MOST))
+        time.sleep(rng.uniform(0, 0.02))
+        first.send_signal(signal.SIGSTOP)
+        eventually(lambda: first.poll() is not None or is_stopped(first.pid), "it is stopped")
         return take_over(scene, first)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -110,8 +129,9 @@ INSIDE = [
     "commit@app.db:1:SIGSTOP",  # the fence is raised
     "commit@app.db:2:SIGSTOP",
     "commit@app.db:9:SIGSTOP",
-    "commits@app.db:1:SIGSTOP",
-    "commits@app.db:5:SIGSTOP",
+    f"locked@app.db+{SHUT}:1:SIGSTOP",  # readers are kept away too, and there is a hot journal
+    f"locked@app.db+{SHUT}:5:SIGSTOP",
+    f"wal,locked@app.db+{SHUT}:1:SIGSTOP",  # the target's last connection closes
     "read@app.db:12:SIGSTOP",  # without a write-ahead log, who reads keeps writers away
 ]
 
@@ -121,7 +141,9 @@ def test_stopped_inside_a_transaction_it_is_ended_as_what_blocks_the_others(
 ) -> None:
     def stall(point: str) -> int:
         scene = stage.copy(tmp_path / point)
-        first = scene.start_process(*RUN, step=point)
+        if point.startswith("wal,"):
+            scene.ask(scene.target, "PRAGMA journal_mode = WAL")
+        first = scene.start_process(*RUN, step=point.removeprefix("wal,"))
         eventually(lambda: is_stopped(first.pid), "it is stopped")
         begun = time.monotonic()
         code = take_over(scene, first)
@@ -130,6 +152,126 @@ def test_stopped_inside_a_transaction_it_is_ended_as_what_blocks_the_others(
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         assert list(pool.map(stall, INSIDE)) == [-signal.SIGKILL] * len(INSIDE)
+
+
+KEPT_OUT = [
+    "range_planned:4:shut=reconcile.db",
+    "range_committed:3:shut=reconcile.db",
+    f"locked@reconcile.db+{SHUT}:1:SIGSTOP",  # the last connection closes
+]
+
+
+def test_stopped_while_nobody_can_read_whose_lease_it_is_it_is_ended_once_that_is_over(
+    stage: Scene, tmp_path: Path
+) -> None:
+    def stall(point: str) -> list[str]:
+        scene = stage.copy(tmp_path / point.replace(":", "-"))
+        fence = fenced_at(scene)
+        first = scene.start_process(*RUN, step=point)
+        eventually(lambda: is_stopped(first.pid), "it is stopped")
+        assert take_over(scene, first) == -signal.SIGKILL
+        assert fenced_at(scene) > fence
+        return endings(scene)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = list(pool.map(stall, KEPT_OUT))
+    assert found == [["abandoned", "completed"], ["abandoned", "completed"], ["completed"]]
+
+
+def test_who_is_stopped_while_it_lets_go_of_what_another_took_over_is_ended_too(
+    stage: Scene, tmp_path: Path
+) -> None:
+    scene = stage.copy(tmp_path / "scene")
+    points = ["range_committed:3:SIGSTOP", f"locked@reconcile.db+{SHUT}:1:SIGSTOP"]
+    first = scene.start_process(*RUN, step=",".join(points))
+    eventually(lambda: is_stopped(first.pid), "it is stopped")
+    wait_for_expiry(scene)
+    assert scene.run(*RUN).code == 0
+    first.send_signal(signal.SIGCONT)
+    eventually(lambda: f"WRITE {first.pid} " in Path("/proc/locks").read_text(), "it closes")
+    eventually(lambda: is_stopped(first.pid), "it is stopped again")
+    looked = scene.run("status")
+    assert looked.code == 69, "who only looks ends nobody"
+    assert f"is locked by process {first.pid} (" in looked.err
+    assert "its lease of entitlements was over at" in looked.err
+    assert is_stopped(first.pid)
+    assert scene.run(*RUN).code == 0
+    assert first.wait(10) == -signal.SIGKILL
+    scene.check(SECOND, scene.nights[FIRST])
+
+
+def test_a_stopped_process_that_was_granted_nothing_is_named_and_left_alone(
+    stage: Scene, tmp_path: Path
+) -> None:
+    scene = stage.copy(tmp_path / "scene")
+    knock = scene.start_process("status", step=f"locked@reconcile.db+{SHUT}:1:SIGSTOP")
+    eventually(lambda: is_stopped(knock.pid), "it is stopped")
+    other = scene.run(*RUN)
+    assert other.code == 69
+    assert f"is locked by process {knock.pid} (" in other.err
+    assert "which is stopped, and not known to be a holder" in other.err
+    assert f"kill -CONT {knock.pid}" in other.err
+    assert is_stopped(knock.pid)
+    knock.send_signal(signal.SIGCONT)
+    assert scene.end(knock).code == 0
+    assert scene.run(*RUN).code == 0
+    scene.check(SECOND, scene.nights[FIRST])
+
+
+@pytest.mark.skipif(not LONG, reason="RECONCILE_TEST_LONG is not set")
+@pytest.mark.timeout(3600)
+def test_stopped_between_any_two_locking_calls_a_holder_never_keeps_the_night_from_being_done(
+    stage: Scene, tmp_path: Path
+) -> None:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")  # noqa: T201 - pytest shows it where the test fails
+    rng = random.Random(seed)
+    points = [f"lock@{rng.choice(['reconcile', 'app'])}.db:{n}:SIGSTOP" for n in range(1, 900)]
+
+    def stall(point: str) -> str:
+        scene = stage.copy(tmp_path / point.replace(":", "-"))
+        if rng.random() < 0.5:
+            scene.ask(scene.target, "PRAGMA journal_mode = WAL")
+        generation, _ = scene.grant()
+        first = scene.start_process(*RUN, step=point)
+        eventually(lambda: first.poll() is not None or is_stopped(first.pid), "it is stopped")
+        if first.poll() is not None:
+            return "ended before"
+        before = wait_for_expiry(scene)
+        if before is not None and before > generation:
+            return f"ended with {take_over(scene, first)}"
+        other = scene.run(*RUN)
+        if before is None and other.code in (0, 75):
+            return f"ended with {take_over(scene, first)}"
+        # It had not come as far as a lease: it may be in the way, and nobody may end it.
+        assert other.code in (0, 69), other.err
+        assert other.code == 0 or f"process {first.pid} (" in other.err, other.err
+        first.send_signal(signal.SIGCONT)
+        scene.end(first)
+        assert scene.run(*RUN).code == 0
+        return f"no holder, {other.code}"
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = Counter(pool.map(stall, rng.sample(points, 300)))
+    print(found)  # noqa: T201
+    assert found["ended with -9"] > 30
+    assert found["ended with 80"] > 30
+
+
+def test_who_has_let_go_of_the_lease_and_is_stopped_as_it_closes_the_target_is_ended(
+    stage: Scene, tmp_path: Path
+) -> None:
+    scene = stage.copy(tmp_path / "scene")
+    scene.ask(scene.target, "PRAGMA journal_mode = WAL")
+    assert scene.run(*RUN, step="range_committed:3:SIGKILL").code == -signal.SIGKILL
+    by_hand = ("stop", "entitlements", "--force", "-m", "OPS-31", "--actor", "alice")
+    closing = scene.start_process(*by_hand, step=f"locked@app.db+{SHUT}:1:SIGSTOP")
+    eventually(lambda: is_stopped(closing.pid), "it is stopped")
+    assert scene.grant()[1], "the lease is free"
+    done = scene.run(*RUN)
+    assert done.code == 0, done.err
+    assert closing.wait(10) == -signal.SIGKILL
+    scene.check(SECOND, scene.nights[FIRST])
 
 
 def test_a_holder_stopped_inside_a_transaction_of_the_store_is_busy_while_its_lease_lives(

@@ -152,8 +152,8 @@ class Scene:
         return self.ask(self.target, query)  # type: ignore[return-value]
 
     @staticmethod
-    def ask(path: Path, query: str) -> list[tuple]:  # type: ignore[type-arg]
-        db = sqlite3.connect(path)
+    def ask(path: Path, query: str, wait: float = 5.0) -> list[tuple]:  # type: ignore[type-arg]
+        db = sqlite3.connect(path, timeout=wait)
         try:
             found = db.execute(query).fetchall()
             db.commit()
@@ -161,11 +161,11 @@ class Scene:
         finally:
             db.close()
 
-    def grant(self) -> tuple[int, bool]:
+    def grant(self, wait: float = 5.0) -> tuple[int, bool]:
         """The newest generation, and whether another may be granted now."""
         boot = time.clock_gettime(time.CLOCK_BOOTTIME)
         query = f"SELECT generation, released OR expires_boot <= {boot} FROM lease"
-        (found,) = self.ask(self.store, query) or [(0, 1)]
+        (found,) = self.ask(self.store, query, wait) or [(0, 1)]
         return found[0], bool(found[1])
 
     def everything(self) -> str:

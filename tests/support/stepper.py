@@ -10,6 +10,10 @@ STEP:COUNT:hang          that step never ends
 STEP:COUNT:wait=SECONDS  that step takes so long
 commit@FILE:COUNT:SIGNAL the same right before a write to a database of that name is committed
 commits@FILE:COUNT:SIGNAL the same in the middle of that, where nobody may read any more
+locked@FILE+BYTE:COUNT:SIGNAL  the same right after SQLite has an exclusive lock from that byte
+lock@FILE:COUNT:SIGNAL   the same after any call that locks or unlocks bytes of FILE or FILE-shm
+STEP:COUNT:shut=FILE     from there all others are kept out of that database, as SQLite does when
+                         the last connection closes, and this process is stopped
 read@FILE:COUNT:SIGNAL   the same after a statement that reads, before its transaction ends
 clock@PATH               the wall clock is out by the number of seconds in that file
 clock=SECONDS@STEP:COUNT the wall clock is stepped there, once
@@ -21,6 +25,7 @@ elsewhere                this process is on another host
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sqlite3
@@ -53,10 +58,36 @@ class Point:
     def act(self) -> None:
         if self.action == "hang":
             threading.Event().wait()
+        elif self.action.startswith("shut="):
+            shut(Path(self.action.removeprefix("shut=")))
         elif self.action.startswith("wait="):
             time.sleep(float(self.action.removeprefix("wait=")))
         else:
             os.kill(os.getpid(), getattr(signal, self.action))
+
+
+def shut(path: Path) -> None:
+    """Lock others out of a database, and stop. The descriptor stays open, as its locks do."""
+    file = os.open(path, os.O_RDWR)
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 2**30)
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 2**30 + 2)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def at_locks(points: list[Point]) -> None:
+    """Have SQLite's locking calls seen."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from support.sqlite_calls import watch_locks
+
+    def told(file: str, kind: int, first: int) -> None:
+        names = [f"lock@{file.removesuffix('-shm')}"]
+        if kind == fcntl.F_WRLCK:
+            names.append(f"locked@{file}+{first}")
+        for point in points:
+            if point.name in names:
+                point.passed()
+
+    watch_locks(told)
 
 
 def at_steps(points: list[Point]) -> None:
@@ -210,6 +241,8 @@ def install(specs: str) -> None:
     at_steps(points)
     if any("@" in point.name for point in points):
         before_commits(points)
+    if any(point.name.startswith("lock") for point in points):
+        at_locks(points)
 
 
 if __name__ == "__main__":
