@@ -10,15 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
 from ..core.errors import ConfigError
+from ..core.postgres import address
 
 SCHEMA = "reconcile"
 _LONGEST_NAME = 63
-_FALLBACKS = {"fallback_application_name": "reconcile", "target_session_attrs": "read-write"}
-"""A store is written to, so of several hosts the one that takes writes is meant."""
 
 
 class Address(NamedTuple):
@@ -31,28 +27,11 @@ class Address(NamedTuple):
 
 def read_address(url: str) -> Address:
     """Take a URL apart. `ConfigError` where it is none; the message never quotes it."""
-    login, at, rest = url.partition("://")[2].partition("@")
-    if at and ("/" in login or "@" in rest):
-        # libpq would take a part of the password for the host or the database, and show it.
-        raise _unreadable("it cannot be told where the password in this address ends")
     before, schema = _without_schema(url)
-    try:
-        parts = conninfo_to_dict(before)
-    except ProgrammingError:
-        # libpq's own words quote the part that it could not read, which may be the password.
-        raise _unreadable("libpq cannot read this address") from None
-    texts = {name: str(value) for name, value in parts.items() if value is not None}
-    named = {name: value for name, value in texts.items() if name != "target_session_attrs"}
-    given = {**_FALLBACKS, **texts, "client_encoding": "utf8"}
-    return Address(make_conninfo("", **given), schema, _shown(named, schema))
-
-
-def _unreadable(why: str) -> ConfigError:
-    return ConfigError(
-        f"[store] url: {why}",
-        hint="write postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full; in a "
-        "password, / @ ? % and : are percent-encoded (%2F %40 %3F %25 %3A)",
-    )
+    conninfo, shown = address.read_address(before, "[store] url")
+    if schema != SCHEMA:
+        shown += ("&" if "?" in shown else "?") + f"schema={quote(schema)}"
+    return Address(conninfo, schema, shown)
 
 
 def _without_schema(url: str) -> tuple[str, str]:
@@ -74,24 +53,3 @@ def _without_schema(url: str) -> tuple[str, str]:
             f"{_LONGEST_NAME} bytes, not beginning with pg_",
         )
     return url[:start] + head + (f"?{rest}" if rest else ""), schema
-
-
-def _shown(parts: dict[str, str], schema: str) -> str:
-    """The address for people: user, hosts, ports, database and schema, and nothing else."""
-    user = f"{quote(parts['user'])}@" if "user" in parts else ""
-    hosts = parts.get("host", parts.get("hostaddr", "")).split(",")
-    ports = parts.get("port", "").split(",")
-    if len(ports) < len(hosts):
-        ports = ports * len(hosts)
-    folders = [host for host in hosts if host.startswith("/")]
-    where = ",".join(
-        ("" if host in folders else host) + (f":{port}" if port else "")
-        for host, port in zip(hosts, ports, strict=False)
-    )
-    options = [f"host={folder}" for folder in folders]
-    if "service" in parts:
-        options.append(f"service={parts['service']}")
-    if schema != SCHEMA:
-        options.append(f"schema={quote(schema)}")
-    query = "?" + "&".join(options) if options else ""
-    return f"postgresql://{user}{where}/{quote(parts.get('dbname', ''))}{query}"

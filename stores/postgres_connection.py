@@ -22,22 +22,23 @@ from __future__ import annotations
 
 from math import ceil
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 from psycopg import ClientCursor, pq
-from psycopg.conninfo import conninfo_to_dict
 
 from ..core.errors import StoreUnreachable
-from .postgres_errors import NoAnswer, gone, is_lost, is_undone, refusal, replaced
+from ..core.postgres.errors import NoAnswer, is_lost, is_undone
+from ..core.postgres.link import connect
+from .postgres_errors import gone, refusal, replaced
 from .postgres_rows import Answer, Ask, Row, Values
 from .postgres_schema import create_or_migrate, read_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-    from typing import Self
+    from collections.abc import Callable, Sequence
 
     from ..core.ports import Clock
+    from ..core.postgres.link import Link
     from .postgres_address import Address
 
 _T = TypeVar("_T")
@@ -59,39 +60,6 @@ _RECONNECT_EVERY = 0.1
 """Seconds between attempts to reach a server that was there a moment ago."""
 _CREATION_WAIT = 30.0
 """Seconds to wait for another process that creates or migrates the tables."""
-
-
-class Link(psycopg.Connection[Row]):
-    """A psycopg connection that never waits past an instant, while connecting neither: there
-    psycopg itself waits for two seconds at least, which a short lease has not."""
-
-    is_over: Callable[[], bool] = staticmethod(lambda: False)
-
-    @classmethod
-    def _connect_gen(cls, conninfo: str = "") -> Generator[Any, Any, Self]:
-        return _bounded(super()._connect_gen(conninfo), cls.is_over)
-
-    def wait(self, gen: Generator[Any, Any, _T], *args: Any, **kwargs: Any) -> _T:
-        """See `psycopg.Connection.wait`. Raises `NoAnswer`."""
-        return super().wait(_bounded(gen, self.is_over), *args, **kwargs)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no transaction is open."""
-        return self.pgconn.transaction_status == pq.TransactionStatus.IDLE
-
-
-def _bounded(gen: Generator[Any, Any, _T], is_over: Callable[[], bool]) -> Generator[Any, Any, _T]:
-    """A generator of psycopg's, broken off when the time is over and nothing has come."""
-    try:
-        wanted = next(gen)
-        while True:
-            ready = yield wanted
-            if not ready and is_over():
-                raise NoAnswer
-            wanted = gen.send(ready)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
 
 
 class Transaction:
@@ -265,7 +233,7 @@ class PostgresConnection:
     def _linked(self, until: float) -> Link:
         """The connection, made anew where it was lost; then it must lead to the same store."""
         if self._link is not None and not self._link.closed:
-            self._link.is_over = lambda: self._clock.boot() >= until
+            self._link.watch = self._in_time(until)
             return self._link
         self._link = link = self._connect(until)
         try:
@@ -280,19 +248,16 @@ class PostgresConnection:
         return link
 
     def _connect(self, until: float) -> Link:
-        clock = self._clock
+        return connect(self.address, until - self._clock.boot(), self._in_time(until))
 
-        class InTime(Link):
-            is_over = staticmethod(lambda: clock.boot() >= until)
+    def _in_time(self, until: float) -> Callable[[], None]:
+        """What breaks off a wait that has taken too long."""
 
-        wait = max(1, ceil(until - self._clock.boot()))
-        asked = int(conninfo_to_dict(self.address.conninfo).get("connect_timeout") or wait)
-        return InTime.connect(
-            self.address.conninfo,
-            autocommit=True,
-            prepare_threshold=None,
-            connect_timeout=min(wait, asked) if asked > 0 else wait,
-        )
+        def watch() -> None:
+            if self._clock.boot() >= until:
+                raise NoAnswer
+
+        return watch
 
     def _identity(self, link: Link, until: float) -> str:
         """The store's id. Without tables: made on the first connection, gone on any other."""
@@ -303,8 +268,8 @@ class PostgresConnection:
         if found is None and self.id:
             raise gone(self.address)
         later = max(until, self._clock.boot() + _CREATION_WAIT)
-        link.is_over = lambda: self._clock.boot() >= later
+        link.watch = self._in_time(later)
         db = Transaction(link, lambda: later - self._clock.boot(), "")
         made = self._transaction(link, db, lambda db: create_or_migrate(db, self.address))
-        link.is_over = lambda: self._clock.boot() >= until
+        link.watch = self._in_time(until)
         return made

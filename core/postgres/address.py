@@ -7,7 +7,9 @@ PGSSLROOTCERT …) and its password file.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
 from psycopg import ProgrammingError
@@ -15,14 +17,18 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ..errors import ConfigError
 
-_FALLBACKS = {
-    "fallback_application_name": "reconcile",
-    "target_session_attrs": "read-write",
-    "keepalives_idle": "30",
-    "keepalives_interval": "10",
-    "keepalives_count": "3",
-}
-"""Of several hosts the one that takes writes is meant; one that is gone is noticed in a minute."""
+_NONE: Mapping[str, str] = MappingProxyType({})
+_FALLBACKS = {"fallback_application_name": "reconcile", "target_session_attrs": "read-write"}
+"""Of several hosts the one that takes writes is meant."""
+PATIENT = {"keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
+"""For who waits long for answers: a server that is gone is noticed in a minute."""
+
+
+class Reachable(Protocol):
+    """What leads to a database, in libpq's words. May hold a password."""
+
+    @property
+    def conninfo(self) -> str: ...
 
 
 class Address(NamedTuple):
@@ -32,9 +38,12 @@ class Address(NamedTuple):
     shown: str
 
 
-def read_address(url: str, setting: str) -> Address:
-    """Take a URL apart. `ConfigError` where it is none; the message names the setting that
-    holds it, and never quotes it."""
+def read_address(url: str, setting: str, fallbacks: Mapping[str, str] = _NONE) -> Address:
+    """Take a URL apart; `fallbacks` are what libpq is told where the URL does not say.
+
+    `ConfigError` where it is none; the message names the setting that holds it, and never
+    quotes it.
+    """
     login, at, rest = url.partition("://")[2].partition("@")
     if at and ("/" in login or "@" in rest):
         # libpq would take a part of the password for the host or the database, and show it.
@@ -45,7 +54,7 @@ def read_address(url: str, setting: str) -> Address:
         # libpq's own words quote the part that it could not read, which may be the password.
         raise _unreadable(setting, "libpq cannot read this address") from None
     texts = {name: str(value) for name, value in parts.items() if value is not None}
-    given = {**_FALLBACKS, **texts, "client_encoding": "utf8"}
+    given = {**_FALLBACKS, **fallbacks, **texts, "client_encoding": "utf8"}
     return Address(make_conninfo("", **given), _shown(texts))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import psycopg
 
 if TYPE_CHECKING:
-    from .address import Address
+    from .address import Reachable
 
 
 class NoAnswer(psycopg.OperationalError):
@@ -64,13 +64,13 @@ _PREFIX = re.compile(
 _LOST = ("08", "57P", "58")
 _LOST_STATES = frozenset({"25006", "25P03", "25P04"})
 """The server became a standby; it ended a transaction that was silent, or took too long."""
+_UNDONE = ("40001", "40P01")
 _PROTOCOL = "08P01"
 """A statement and its values do not fit: the connection is as good as before."""
 _BY_STATE = (
     ("55P03", Meaning.LOCKED),
     ("57014", Meaning.TOO_SLOW),
-    ("40001", Meaning.UNDONE),
-    ("40P01", Meaning.UNDONE),
+    *((state, Meaning.UNDONE) for state in _UNDONE),
     ("42501", Meaning.FORBIDDEN),
     ("42P01", Meaning.GONE),
     ("3F000", Meaning.GONE),
@@ -111,7 +111,12 @@ def is_lost(error: BaseException | None) -> bool:
     return state != _PROTOCOL and (state in _LOST_STATES or state.startswith(_LOST))
 
 
-def fault_of(error: psycopg.Error, address: Address) -> Fault:
+def is_undone(error: psycopg.Error) -> bool:
+    """Whether the server undid the transaction for another's sake: to be tried again."""
+    return error.sqlstate in _UNDONE
+
+
+def fault_of(error: psycopg.Error, address: Reachable) -> Fault:
     """What a driver's error means."""
     text = _words(error, address)
     state = error.sqlstate
@@ -133,7 +138,7 @@ def fault_of(error: psycopg.Error, address: Address) -> Fault:
     return Fault(found or Meaning.UNREACHABLE, text, state)
 
 
-def _words(error: psycopg.Error, address: Address) -> str:
+def _words(error: psycopg.Error, address: Reachable) -> str:
     """What was said, in one line and without the password."""
     said = error.diag.message_primary or str(error)
     text = _PREFIX.sub("", said.strip().partition("\n")[0])

@@ -1,7 +1,7 @@
 """A psycopg connection that does not wait blindly.
 
-psycopg looks up ten times a second while it waits for the server. Then `watch` is called;
-what it raises breaks the wait off, and the connection is of no more use.
+psycopg looks up ten times a second while it waits for the server, while connecting too. Then
+`watch` is called; what it raises breaks the wait off, and the connection is of no more use.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from typing import Self
 
-    from .address import Address
+    from .address import Reachable
 
 _T = TypeVar("_T")
 
@@ -25,6 +26,10 @@ class Link(psycopg.Connection[Any]):
     """See the module."""
 
     watch: Callable[[], None] = staticmethod(lambda: None)
+
+    @classmethod
+    def _connect_gen(cls, conninfo: str = "") -> Generator[Any, Any, Self]:
+        return _watched(super()._connect_gen(conninfo), cls.watch)
 
     def wait(self, gen: Generator[Any, Any, _T], *args: Any, **kwargs: Any) -> _T:
         """See `psycopg.Connection.wait`. Raises what `watch` raises."""
@@ -45,13 +50,20 @@ class Link(psycopg.Connection[Any]):
         )
 
 
-def connect(address: Address, seconds: float) -> Link:
-    """A new connection, made within so many seconds (at least one, as libpq counts), or within
-    those of the address where they are fewer. Transactions are begun by hand; nothing is
-    prepared, so that a pooler may give each transaction to another server connection."""
+def connect(address: Reachable, seconds: float, watch: Callable[[], None] = Link.watch) -> Link:
+    """A new connection, made within so many seconds (psycopg waits for two at least, `watch` may
+    end that), or within those of the address where they are fewer. Transactions are begun by
+    hand; nothing is prepared, so that a pooler may give each one to another server connection.
+    """
     wait = max(1, ceil(seconds))
     asked = int(conninfo_to_dict(address.conninfo).get("connect_timeout") or wait)
-    return Link.connect(
+
+    class Watched(Link):
+        pass
+
+    # While connecting there is no connection yet that could be told.
+    Watched.watch = staticmethod(watch)
+    return Watched.connect(
         address.conninfo,
         autocommit=True,
         prepare_threshold=None,

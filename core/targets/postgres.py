@@ -27,7 +27,7 @@ from ..checksum import checksum, without
 from ..endpoints import Committed
 from ..errors import FenceIsHigher, LeaseLapsed, OldOverNew, TargetUnusable
 from ..model import FenceRow
-from ..postgres.address import read_address
+from ..postgres.address import PATIENT, read_address
 from ..records import to_text
 from .books import Query, Worked, is_of
 from .postgres_blockers import BlockerWatch
@@ -83,7 +83,7 @@ class PostgresTarget:
         self._clock = clock
         self._source_columns = source_columns
         self._fence_wait = fence_wait
-        self._session = Session(read_address(config.url, SETTING), clock)
+        self._session = Session(read_address(config.url, SETTING, PATIENT), clock)
         self._stream = Stream(self._session.address, self._session.go_on)
         self._looked: _Looked | None = None
         self._raised: tuple[Fence, FenceRow] | None = None

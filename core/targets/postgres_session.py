@@ -46,6 +46,8 @@ TRIES = 5
 """So often a transaction is done again that the server undid for another's sake."""
 _GRACE = 2.0
 """Seconds that the client waits longer than the server may take."""
+_LOCK_SHARE = 0.9
+"""Of a transaction's time; sooner than its end, so that a lock is called a lock."""
 _OLDEST = 130000
 _WITH_TRANSACTION_TIMEOUT = 170000
 _LEAST, _MOST = 10, 2**31 - 1
@@ -226,7 +228,8 @@ class Session:
     def _begin(self, mode: str, wait: float, limit: float | None) -> None:
         link = self._open()
         most = 0 if limit is None else _milliseconds(limit)
-        text = _BEGIN.format(mode=mode, lock=_milliseconds(wait), limit=most)
+        lock = wait if limit is None else min(wait, limit * _LOCK_SHARE)
+        text = _BEGIN.format(mode=mode, lock=_milliseconds(lock), limit=most)
         if not mode:
             if link.info.server_version >= _WITH_TRANSACTION_TIMEOUT:
                 text += f";\nSET LOCAL transaction_timeout = {most}"
@@ -263,8 +266,7 @@ class Session:
         if self._link is not None and not self._link.closed:
             return self._link
         with self._translated():
-            link = connect(self.address, CONNECT_WAIT)
-        link.watch = self._look_up
+            link = connect(self.address, CONNECT_WAIT, self._look_up)
         try:
             self._check(link)
         except BaseException:

@@ -100,8 +100,7 @@ class Stream:
 
     def _open(self, table: Table, span: KeySpan) -> None:
         self.close()
-        self._link = connect(self._address, _CONNECT_WAIT)
-        self._link.watch = self._watch
+        self._link = connect(self._address, _CONNECT_WAIT, self._watch)
         self._link.execute(_BEGIN)
         sql, bounds = table.select_all(span.lower)
         declare = f"DECLARE reconcile_stream NO SCROLL CURSOR FOR {sql}"
