@@ -98,6 +98,7 @@ ERROR_CODES: dict[type[errors.ReconcileError], ExitCode] = {
     errors.LeaseLapsed: ExitCode.FAILED,
     errors.OverlapIsNewer: ExitCode.BUSY,
     errors.WriteConflict: ExitCode.BUSY,
+    errors.NotDelivered: ExitCode.UNREACHABLE,
     OutputFailed: ExitCode.FAILED,
 }
 """Every refusal's code. A subclass has its parent's unless it is named itself."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..core.events import Report
     from ..core.model import Holder
     from ..core.operations.application import Application
-    from ..core.ports import Host, Store, Work
+    from ..core.ports import Host, Notifier, Store, Work
     from .environment import Environment
     from .options import Call
 
@@ -43,6 +43,10 @@ def application(
     config = load(options.config, environ=env.environ, cwd=env.cwd, store=options.store)
     if options.store is not None and not makes_store:
         _refuse_missing(config.store.url)
+    if any(job.heartbeat for job in config.jobs.values()):
+        from .delivery.heartbeat import Heartbeat, addresses
+
+        report = Heartbeat(addresses(config.jobs.values()), report).report
     host = _Onlooker(env.host) if only_looks else env.host
     runtime = Runtime(env.clock, host, env.entropy, env.stop, reached, report)
     return Application(
@@ -50,7 +54,18 @@ def application(
         runtime=runtime,
         open_store=_opener(config, env, host),
         build_work=_builder(config, env),
+        notifier=_notifier(call, config),
     )
+
+
+def _notifier(call: Call, config: Config) -> Notifier | None:
+    if not config.alerts.wanted:
+        return None
+    from .delivery.desk import Desk
+    from .render.words import Style
+
+    style = Style(program=call.options.program(call.env.program))
+    return Desk(config.alerts, config.path.parent, style.commands)
 
 
 def check_store(config: Config, env: Environment) -> None:
@@ -100,13 +115,21 @@ def _opener(config: Config, env: Environment, host: Host) -> Callable[[], Store]
             job.lease.ttl or default_ttl(config.store.url), job.lease.progress_deadline
         ).patience
 
-    return opener(
+    connect = opener(
         config.store.url,
         clock=env.clock,
         host=host,
         entropy=env.entropy,
         patience=min((patience(job) for job in config.jobs.values()), default=MOST_PATIENCE),
     )
+    alerts = bool(config.alerts.command or config.alerts.notify)
+
+    def counting() -> Store:
+        from ..core.tallying import Tallying
+
+        return Tallying(connect(), alerts=alerts)
+
+    return counting
 
 
 def _spool_folder(config: Config) -> Path:

@@ -43,6 +43,20 @@ class StoreConfig(NamedTuple):
     keep: timedelta = 400 * DAY
 
 
+class AlertsConfig(NamedTuple):
+    """`[alerts]`. `command` is an argv, called in the configuration's folder; `notify` are Apprise
+    URLs, which are secrets; `metrics_file` is absolute."""
+
+    command: tuple[str, ...] = ()
+    notify: tuple[str, ...] = ()
+    metrics_file: str | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody is told of alerts or figures."""
+        return bool(self.command or self.notify or self.metrics_file)
+
+
 class LeaseConfig(NamedTuple):
     """`[jobs.NAME.lease]`. `ttl` None: 60 s, on network stores 3 min."""
 
@@ -143,7 +157,7 @@ class Job(NamedTuple):
     also that of an OnCalendar expression which names one.
 
     `origin` is the file that says so. `max_intervals` None: no limit; `max_runtime` None:
-    no limit.
+    no limit. `heartbeat` is the address of a dead-man's switch, which is a secret.
     """
 
     name: str
@@ -159,6 +173,7 @@ class Job(NamedTuple):
     retry_delay: timedelta = 5 * MINUTE
     max_runtime: timedelta | None = None
     max_intervals: int | None = None
+    heartbeat: str | None = None
     lease: LeaseConfig = LeaseConfig()
     catch_up: CatchUpConfig = CatchUpConfig()
 
@@ -179,6 +194,7 @@ class Config(NamedTuple):
     path: Path
     store: StoreConfig
     jobs: Mapping[str, Job]
+    alerts: AlertsConfig = AlertsConfig()
 
 
 def default_ttl(url: str) -> timedelta:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import planning
 from .calendars.zones import zone
 from .config import TTL_NETWORK, TTL_ONE_HOST
-from .masking import mask_address
+from .masking import beyond_host, mask_address, whose
 from .schedule import TICK, YEARS, Schedule
 from .toml import defaults
 from .toml_values import secret_file, show_duration
@@ -63,6 +63,7 @@ class Effective(NamedTuple):
 
     files: Sequence[str]
     store: Sequence[Setting]
+    alerts: Sequence[Setting]
     jobs: Sequence[EffectiveJob]
 
 
@@ -92,6 +93,7 @@ def effective(
             _address("store.url", config.store.url, store, defaults()["store.url"]),
             _keep(config, _table(tables[config.path].get("store"))),
         ],
+        alerts=list(_alerts(config, _table(tables[config.path].get("alerts")))),
         jobs=[
             EffectiveJob(
                 job.name,
@@ -114,17 +116,40 @@ def _keep(config: Config, written: Mapping[str, object]) -> Setting:
 def _settings(job: Job, written: Mapping[str, object], usual_ttl: timedelta) -> Iterator[Setting]:
     """All keys of a job, those of one table together."""
     ttl = job.lease.ttl or usual_ttl
-    told = {key: text for key, text in defaults().items() if not key.startswith("store.")}
+    told = {k: text for k, text in defaults().items() if not k.startswith(("store.", "alerts."))}
     for key in sorted({*told, *_WITHOUT_DEFAULT}, key=_place):
         table, _, name = key.rpartition(".")
         inner = written if not table else _table(written.get(table))
         short = isinstance(written.get(table), str) and key in _WITHOUT_DEFAULT
         given = name in inner or short or (key in _OF_BOTH_SIDES and name in written)
+        if key == "heartbeat" and job.heartbeat is not None:
+            yield _secret(key, beyond_host(job.heartbeat), inner)
+            continue
         if key in ADDRESSES:
             yield _address(key, job.work.target.url, inner, given=given)
             continue
         value = _shown(key, _value(job, key, ttl))
         yield Setting(key, value, given, "" if given else told.get(key, ""))
+
+
+def _alerts(config: Config, written: Mapping[str, object]) -> Iterator[Setting]:
+    """What `[alerts]` means; of an address no more is shown than whom it is for."""
+    found, told = config.alerts, defaults()
+    for key, value in (
+        ("alerts.command", [mask_address(word) for word in found.command]),
+        ("alerts.notify", [whose(address) for address in found.notify]),
+        ("alerts.metrics_file", found.metrics_file),
+    ):
+        if value:
+            yield _secret(key, value, written)
+        else:
+            yield Setting(key, None, False, told[key])
+
+
+def _secret(key: str, shown: Json, table: Mapping[str, object]) -> Setting:
+    """A key, or the file that holds what it would say."""
+    path = table.get(secret_file(key.rpartition(".")[2]))
+    return Setting(key, shown, True) if path is None else Setting(secret_file(key), str(path), True)
 
 
 def _place(key: str) -> tuple[int, int]:

@@ -63,6 +63,12 @@ class AccessDenied(ReconcileError):
     name = "access_denied"
 
 
+class NotDelivered(ReconcileError):
+    """Somebody could not be told of something. Never the end of a run."""
+
+    name = "not_delivered"
+
+
 # --- the source of truth
 
 

@@ -42,6 +42,7 @@ class Started:
     silent: float | None = None
     dead: bool = False
     after_range: int | None = None
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,16 @@ class Waits(NamedTuple):
     until: datetime
 
 
+class NotTold(NamedTuple):
+    """Somebody who should have been told of something could not be. `known_before`: an earlier
+    call has said so already."""
+
+    job: str
+    text: str
+    at: datetime
+    known_before: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Warned:
     """Work goes on, but people should know this of the store or of this host's clock."""
@@ -107,7 +118,7 @@ class IntervalReport:
     an earlier run failed. `known_before`: this condition was reported for the interval by an
     earlier command. `span`: so many intervals are final as one.
     `refused_hash`: somebody approved that plan, and it is not the one that stands;
-    `refused_guard` is what a guard had said of it.
+    `refused_guard` is what a guard had said of it. `run_id` is empty where there was no run.
     """
 
     job: str
@@ -142,6 +153,7 @@ class IntervalReport:
     known_before: bool = False
     refused_hash: str | None = None
     refused_guard: GuardReport | None = None
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,4 +249,6 @@ class PauseReport:
     ended: Pause | None = None
 
 
-Report: TypeAlias = "Started | PlannedAnew | Progress | Stopping | Waits | Warned | IntervalReport"
+Report: TypeAlias = (
+    "Started | PlannedAnew | Progress | Stopping | Waits | Warned | NotTold | IntervalReport"
+)

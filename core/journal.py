@@ -141,6 +141,7 @@ class Journal:
             silent=silent,
             dead=grant is not None and self._run.started_at < grant.expires_at,
             after_range=self.record.ranges_done or None,
+            run_id=self._run.run_id,
         )
 
     # --- going on
@@ -297,8 +298,6 @@ class Journal:
         self._keeper.commit([*batch, self._put(record), *writes])
         self.record, self._version = record, self._version + 1
 
-    # --- small parts
-
     def _ended(self, ending: Ending, text: str) -> Append:
         """How the run ended; an attempt may fail before there is one."""
         if self._run is None:
@@ -357,6 +356,7 @@ class Journal:
             max_attempts=self._job.max_attempts,
             phase=record.phase,
             reason=record.reason,
+            run_id="" if self._task.dry_run else self._keeper.fence.run,
         )
 
 

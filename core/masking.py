@@ -57,6 +57,18 @@ def server_shown(address: str) -> str:
     return f"{scheme}{mark}{login.partition(':')[0]}{at}{where.partition('?')[0]}"
 
 
+def beyond_host(address: str) -> str:
+    """A web address of which all that may be secret is hidden: `https://hc-ping.com/***`."""
+    scheme, _, rest = address.partition("://")
+    host = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+    return f"{scheme}://{host}/{MASK}"
+
+
+def whose(address: str) -> str:
+    """What kind of service an address is for, and nothing else of it: `mailto://***`."""
+    return f"{address.partition(':')[0]}://{MASK}"
+
+
 def _masked(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
     if "@" in text or "=" in text:
         for pattern in patterns:

@@ -132,7 +132,8 @@ class Kind(StrEnum):
     RANGE = "range"  # key: <plan id>/<number, 8 digits>
     CHANGES = "changes"  # as RANGE; the planned changes, compressed
     BACKFILL = "backfill"
-    ALERT = "alert"
+    ALERT = "alert"  # key: <interval key>/<kind of alert>
+    TALLY = "tally"  # two per job, see core/tally.py
 
 
 @dataclass(frozen=True, slots=True)

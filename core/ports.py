@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from .events import DryRun, Report
+    from .metrics import JobFigures
     from .model import (
         Fence,
         FenceRow,
@@ -108,6 +109,26 @@ class Runtime:
     stop: StopSignal
     reached: Callable[[str], None]
     report: Callable[[Report], None]
+
+
+class Notifier(Protocol):
+    """Tells people and monitoring systems, over channels that have a name each."""
+
+    @property
+    def channels(self) -> Sequence[str]:
+        """Who gets alerts; empty where only figures are wanted."""
+        ...
+
+    @property
+    def wants_figures(self) -> bool: ...
+
+    def send(self, channel: str, alert: JsonObject) -> None:
+        """Deliver one alert within a bounded time. Raises `NotDelivered`."""
+        ...
+
+    def publish(self, figures: Sequence[JobFigures]) -> None:
+        """Write down how all jobs stand, whole or not at all. Raises `NotDelivered`."""
+        ...
 
 
 # --- stores

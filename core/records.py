@@ -81,7 +81,8 @@ class IntervalRecord(Fields):
 
     `plan` is the newest plan's id, `seconds` the time of all closed runs; `base` the target's
     rows in scope at the first plan; `waiting` what a guard waits for (a `GuardReport`);
-    `approval` {hash, actor, reason, at}; `failure` {text, exit, at, outcome}; `attempts`
+    `approval` {hash, actor, reason, at}; `signed_off` {actor, reason, at} of a failed
+    interval that somebody knows of; `failure` {text, exit, at, outcome}; `attempts`
     counts failed runs, `kills` killed ones, since the last checkpoint. `runs` counts run
     records. `spent_revoke` and `spent_update` count what was applied without approval, by all
     reruns, as the guards do. A record with a `span` above 1 stands for that
@@ -127,6 +128,7 @@ class IntervalRecord(Fields):
     failure: JsonObject | None = None
     waiting: JsonObject | None = None
     approval: JsonObject | None = None
+    signed_off: JsonObject | None = None
     timezone: str | None = None
 
     @classmethod

@@ -20,6 +20,7 @@ from .config import (
     MINUTE,
     TTL_NETWORK,
     TTL_ONE_HOST,
+    AlertsConfig,
     Config,
     EntitlementsConfig,
     Job,
@@ -71,6 +72,7 @@ def parse(
     main = files[0][0]
     problems = Problems(environ, main.parent, read_secret)
     url, keep = StoreConfig(default_store(main))
+    alerts = AlertsConfig()
     jobs: dict[str, Job] = {}
     for number, (file, text) in enumerate(files):
         values = _values(file, text, problems)
@@ -78,7 +80,10 @@ def parse(
             continue
         top = Section(problems, file, (), values)
         if number == 0:
-            top.later("alerts")
+            if "alerts" in top:
+                from .toml_alerts import read_alerts
+
+                alerts = read_alerts(top.section("alerts"), main.parent)
             url, keep = _store(top.section("store"), main.parent, StoreConfig(url))
         else:
             for key in top.names():
@@ -96,7 +101,7 @@ def parse(
         if all(problem.denied for problem in problems.found):
             raise AccessDenied(str(error), hint=error.hint)
         raise error
-    return Config(path=main, store=StoreConfig(url, keep), jobs=jobs)
+    return Config(main, StoreConfig(url, keep), jobs, alerts)
 
 
 def default_store(main: Path) -> str:
@@ -115,6 +120,9 @@ def defaults() -> Mapping[str, str]:
     return {
         "store.url": f"{STORE_NAME} beside the file; {SYSTEM_STORE} under {SYSTEM_FOLDER}",
         "store.keep": show_duration(StoreConfig("").keep),
+        "alerts.command": "none",
+        "alerts.notify": "none",
+        "alerts.metrics_file": "none",
         "schedule": "none: on demand",
         "timezone": job.timezone,
         "dst_gap": job.dst_gap,
@@ -127,6 +135,7 @@ def defaults() -> Mapping[str, str]:
         "retry_delay": show_duration(job.retry_delay),
         "max_runtime": "none",
         "max_intervals": "none",
+        "heartbeat": "none",
         "plan_age": show_duration(work.plan_age),
         "fence_wait": "lease.ttl",
         "lease.ttl": f"{show_duration(TTL_ONE_HOST)}, network stores {show_duration(TTL_NETWORK)}",

@@ -16,6 +16,7 @@ from .config import (
 )
 from .errors import ConfigError
 from .schedule import Schedule
+from .toml_alerts import read_heartbeat
 from .toml_endpoints import check_fields, read_shared, read_source, read_target
 from .toml_values import show_duration
 from .trust import RENEWALS_PER_TTL
@@ -30,7 +31,7 @@ T = TypeVar("T")
 CATCH_UP_POLICIES = ("all", "latest", "none")
 
 _LATER_KEYS = (
-    "command", "python", "ranges", "env", "env_file", "cwd", "kill_after", "notify", "heartbeat",
+    "command", "python", "ranges", "env", "env_file", "cwd", "kill_after", "notify",
     "on_failed", "max_wait",
 )  # fmt: skip
 _OTHER_WORK = ("command", "python")
@@ -51,6 +52,7 @@ def read_job(section: Section, name: str, folder: Path) -> Job | None:
         section.whole("max_intervals", 1),
     )
     retry_delay = section.duration("retry_delay")
+    heartbeat = read_heartbeat(section)
     lease = _lease(section.section("lease"))
     catch_up = _catch_up(section.section("catch_up"), schedule)
     if "schedule" not in section:
@@ -75,6 +77,7 @@ def read_job(section: Section, name: str, folder: Path) -> Job | None:
         retry_delay=_or(retry_delay, plain.retry_delay),
         max_runtime=max_runtime,
         max_intervals=max_intervals,
+        heartbeat=heartbeat,
         lease=lease,
         catch_up=catch_up,
     )

@@ -193,8 +193,11 @@ class Section:
             return None
         return value
 
-    def texts(self, key: str, *, empty: bool = False) -> tuple[str, ...] | None:
-        """A list of different texts; `empty` allows the empty text in it."""
+    def texts(
+        self, key: str, *, empty: bool = False, secret: bool = False
+    ) -> tuple[str, ...] | None:
+        """A list of different texts; `empty` allows the empty text in it. No message quotes one
+        that is `secret`."""
         value = self.raw(key)
         if value is None:
             return None
@@ -209,7 +212,7 @@ class Section:
         texts = tuple(item for item in filled if item is not None)
         twice = next((item for n, item in enumerate(texts) if item in texts[:n]), None)
         if twice is not None:
-            self.wrong(key, f"names {twice!r} twice", "take one out")
+            self.wrong(key, f"names {'one' if secret else repr(twice)} twice", "take one out")
             return None
         return texts if len(texts) == len(filled) else None
 

@@ -30,7 +30,7 @@ def run_all(
     Of all their intervals the oldest that did not complete decides the exit status; where none
     has the say, the first job by name that did not do well.
     """
-    from ...core.operations.several import knock
+    from ...core.operations.several import knock, tell
     from ..options import duration_of
     from ..render import objects
     from ..render.watch import watch
@@ -51,6 +51,8 @@ def run_all(
     due = [name for name in names if name not in idle]
     argv = [*_options(call), "run", *_arguments(dry_run, max_runtime, wait, busy_exit)]
     ended = {one.job: one for one in Fleet(call.env, argv, jobs or AT_A_TIME).run(due)}
+    if not dry_run:
+        tell(app, idle)
     for name, report in idle.items():
         status = exit_code_of(report, busy=busy_exit)
         ended[name] = Ended(name, status, told=objects.run(report, status))

@@ -20,6 +20,10 @@ NumberOption = Annotated[
     int | None, Option(("--number", "-n"), "Show the newest N intervals.", "N", least=1)
 ]
 SinceOption = Annotated[str | None, Option(("--since",), "Show those of the last 6h, 90d.", "D")]
+CheckOption = Annotated[
+    bool, Option(("--check",), "One line for monitoring; exit 0 ok, 1, 2 critical, 3 unknown.")
+]
+MetricsOption = Annotated[bool, Option(("--metrics",), "Print the figures as OpenMetrics text.")]
 StateOption = Annotated[str | None, Option(("--state",), "Show those in this state only.", "S")]
 
 _ON_A_TERMINAL = 8
@@ -33,14 +37,24 @@ def status(
     number: NumberOption = None,
     since: SinceOption = None,
     state: StateOption = None,
+    check: CheckOption = False,
+    metrics: MetricsOption = False,
 ) -> int:
     """Show all jobs, one job with its intervals, or one interval with its runs and trail.
 
-    A table into a pipe is tab-separated and uncut. Exit status 0 whatever is shown.
+    A table into a pipe is tab-separated and uncut. Exit status 0 whatever is shown; with
+    --check that of monitoring plugins.
     """
     from ...core.operations.overview import status as operation
     from ..wiring import application
 
+    if check or metrics:
+        if interval or number or since or state or (check and metrics):
+            raise UsageError(
+                "--check and --metrics are about jobs, and exclude each other",
+                hint="write reconcile status [JOB] --check",
+            )
+        return _check(call, job) if check else _metrics(call, job)
     if job is None and (number or since or state):
         raise UsageError(
             "-n, --since and --state choose among the intervals of one job",
@@ -73,6 +87,41 @@ def status(
         _show_job(call, report)
     else:
         _show_all(call, report)
+    return ExitCode.OK
+
+
+def _check(call: Call, job: str | None) -> int:
+    """One line on standard output, whatever is wrong: a plugin has no other way to say it."""
+    from ...core.errors import ReconcileError
+    from ...core.operations.checking import Level
+    from ...core.operations.checking import check as operation
+    from ..render import check as texts
+    from ..wiring import application
+
+    try:
+        found = operation(application(call, lambda report: None, lambda step: None), job)
+    except ReconcileError as error:
+        call.env.data(texts.unknown(error))
+        return Level.UNKNOWN
+    if call.options.json:
+        from ..render.objects import line
+
+        call.env.data(line(texts.as_object(found)))
+    else:
+        call.env.data(texts.line(found))
+    return found.level
+
+
+def _metrics(call: Call, job: str | None) -> int:
+    from contextlib import closing
+
+    from ...core.operations.figures import figures
+    from ..render.metrics import exposition
+    from ..wiring import application
+
+    app = application(call, lambda report: None, lambda step: None)
+    with closing(app.open_store()) as store:
+        call.env.data(exposition(figures(app, store, job)))
     return ExitCode.OK
 
 

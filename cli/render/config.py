@@ -22,6 +22,7 @@ def text(found: Effective, style: Style) -> str:
     """Every key with its value. What is a default says so; what holds nothing is a comment."""
     lines = [style.paint(f"# {file}", "dim") for file in found.files]
     lines += ["", "[store]", *_settings(found.store, "store", style)]
+    lines += ["", "[alerts]", *_settings(found.alerts, "alerts", style)]
     for job in found.jobs:
         lines += _job(job, found.files[0], style)
     if not found.jobs:
@@ -81,6 +82,7 @@ def as_object(found: Effective) -> dict[str, Any]:
     return {
         "files": list(found.files),
         "store": _object(found.store),
+        "alerts": _object(found.alerts),
         "jobs": [
             {
                 "job": job.name,

@@ -104,6 +104,10 @@ def _skipped(value: JsonObject) -> str:
     return f"{gave_up} ({value.get('why')}){_quoted(value)}"
 
 
+def _signed_off(value: JsonObject) -> str:
+    return f"{value.get('actor')} signed for it, failed ({value.get('why')}){_quoted(value)}"
+
+
 def _rerun(value: JsonObject) -> str:
     return (
         f"{value.get('actor')} reran it as r{value.get('rerun')}, it was {value.get('was')}"
@@ -144,11 +148,16 @@ def _target_rewound(value: JsonObject) -> str:
     )
 
 
+def _alert(value: JsonObject) -> str:
+    return f"alert {value.get('state')}: {value.get('text')}"
+
+
 def _quoted(value: JsonObject) -> str:
     return f': "{value["reason"]}"' if value.get("reason") else ""
 
 
 _EVENTS = {
+    "alert": _alert,
     "due": lambda _: "due",
     "run_started": _run_started,
     "taken_over": _taken_over,
@@ -159,6 +168,7 @@ _EVENTS = {
     "run_ended": _run_ended,
     "attempt_failed": lambda value: f"an attempt failed before its run began: {value.get('text')}",
     "failed": _failed,
+    "signed_off": _signed_off,
     "skipped": _skipped,
     "rerun": _rerun,
     "stop_asked": _stop_asked,

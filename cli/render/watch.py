@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...core.events import (
     IntervalReport,
+    NotTold,
     PlannedAnew,
     Progress,
     Started,
@@ -109,6 +110,8 @@ class _Watcher:
             self._told.append(report)
             if not (self._dry_run and _is_found_dry(report)):
                 self.interval(report)
+        elif isinstance(report, NotTold):
+            self.not_told(report)
         else:
             self.going_on(report)
 
@@ -125,11 +128,24 @@ class _Watcher:
             self.whole(report)
 
     def begin(
-        self, report: IntervalReport | PlannedAnew | RunReport | Started | Waits | Warned | None
+        self,
+        report: IntervalReport
+        | NotTold
+        | PlannedAnew
+        | RunReport
+        | Started
+        | Waits
+        | Warned
+        | None,
     ) -> str:
         """The date that begins a line, in the store's time where there is one."""
         at = self._env.clock.now() if report is None else report.at
         return "" if self._env.journald else f"{stamp(at)} "
+
+    def not_told(self, report: NotTold) -> None:
+        """One line: it concerns whoever waits for an alert, and not the work."""
+        self.close()
+        self.say(f"{self.begin(report)}{report.job} warning: {report.text}\n")
 
     def going_on(self, report: Report) -> None:
         """Something happened that is no outcome."""
@@ -180,6 +196,11 @@ class Lines(_Watcher):
 class Quiet(_Watcher):
     """Nothing but a failure that was not told for this interval before: cron mails it."""
 
+    def not_told(self, report: NotTold) -> None:
+        """Once: the mail may be the only way left."""
+        if not report.known_before:
+            super().not_told(report)
+
     def interval(self, report: IntervalReport) -> None:
         """In full, when it is new and wrong."""
         if report.outcome not in _UNREMARKABLE and not report.known_before:
@@ -199,6 +220,9 @@ class Quiet(_Watcher):
 
 class Silent(_Watcher):
     """`--json`: the object at the end says it all."""
+
+    def not_told(self, report: NotTold) -> None:
+        """Nothing."""
 
     def interval(self, report: IntervalReport) -> None:
         """Nothing."""

@@ -12,17 +12,19 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ..config import Config, Job
-    from ..ports import Runtime, Store, Work
+    from ..ports import Notifier, Runtime, Store, Work
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One loaded configuration with everything that enters from outside."""
+    """One loaded configuration with everything that enters from outside. `notifier` None: nobody
+    wants to be told."""
 
     config: Config
     runtime: Runtime
     open_store: Callable[[], Store]
     build_work: Callable[[Job], Work]
+    notifier: Notifier | None = None
 
     def job(self, name: str) -> Job:
         """The job of that name; `UnknownJob` names the nearest one."""

@@ -134,6 +134,7 @@ def _prepare(
             reason=None,
             attempts=0,
             kills=0,
+            signed_off=None,
             repair_owner=actor.name,
         )
     else:

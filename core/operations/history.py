@@ -82,14 +82,14 @@ class History:
         return found
 
     def failures(self, limit: int = FAILED) -> tuple[list[IntervalRecord], int]:
-        """The failed ones that no newer one was completed after, and how many older ones of
-        them there are."""
+        """The failed ones that no newer one was completed after and nobody has signed for, and
+        how many older ones of them there are."""
         found: list[IntervalRecord] = []
         more = 0
         for looked_at, record in enumerate(self):
             if _completion(record) is not None or looked_at >= LOOKED_AT:
                 break
-            if record.state is State.FAILED:
+            if record.state is State.FAILED and record.signed_off is None:
                 more += len(found) == limit
                 found += [record][: limit - len(found)]
         return found, more

@@ -47,6 +47,7 @@ from .look import (
     read_interval,
 )
 from .recovery import reopened
+from .signing import signed_off
 from .visit import Visit
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def rerun(app: Application, request: ActRequest) -> RunReport:
 
 
 def skip(app: Application, request: ActRequest) -> ActReport:
-    """Give an interval up: skipped, or failed where something was already applied.
+    """Give an interval up: skipped, or failed where something was already applied. One that has
+    failed by itself stays so, and nobody is told of it any more: somebody knows.
 
     Whoever left a run of it open may only be stopped, so he is fenced out first, as at any
     takeover. Raises `UsageError` for an interval that is finished, `LeaseBusy` while it is
@@ -103,7 +105,9 @@ def skip(app: Application, request: ActRequest) -> ActReport:
         if record is None:
             seen = look(store, job, now)
             record = IntervalRecord.of(interval_at(seen, job.name, instant))
-        if any(store.scan(Kind.RUN, job.name, prefix=f"{instant_key(instant)}/", tag=OPEN)):
+        if record.state is State.FAILED:
+            record = signed_off(store, job, record, version, request, now)
+        elif any(store.scan(Kind.RUN, job.name, prefix=f"{instant_key(instant)}/", tag=OPEN)):
             record = _skip_abandoned(app, store, job, instant, request)
         else:
             work = app.build_work(job)

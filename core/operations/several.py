@@ -13,7 +13,7 @@ from ..model import Trigger
 from .visit import Visit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from ..events import RunReport
     from .application import Application
@@ -37,3 +37,14 @@ def knock(app: Application, *, dry_run: bool = False) -> Iterator[tuple[str, Run
             )
             found.append((name, visit.idle()))
     yield from found
+
+
+def tell(app: Application, idle: Collection[str]) -> None:
+    """Judge the jobs that had nothing to do, once those that had are over: each of these has
+    told of itself."""
+    if app.notifier is None:
+        return
+    from .alerting import after_none
+
+    with closing(app.open_store()) as store:
+        after_none(app, store, [app.job(name) for name in idle])

@@ -82,6 +82,8 @@ class Visit:
     """When a trigger was here before this one."""
     _target_at: datetime = NEVER
     """The newest interval that the target has completed, as far as this visit knows."""
+    _seen: Look | None = None
+    """What was read, as long as nothing of it was changed."""
 
     def idle(self) -> RunReport | None:
         """What a knock reports that finds nothing to do; None where it would do something.
@@ -91,12 +93,21 @@ class Visit:
         return None if due or self._has_to_write(seen) else self._report(seen, [])
 
     def run(self) -> RunReport:
-        """Decide, and where there is something to do, do it under the lease."""
+        """Decide, and where there is something to do, do it under the lease; then tell whoever
+        wants to know how the job stands."""
+        report = self._run()
+        if self.app.notifier is not None and not self.dry_run:
+            from .alerting import after_visit
+
+            after_visit(self.app, self.store, self.job, self._seen, report)
+        return report
+
+    def _run(self) -> RunReport:
         clock = self.app.runtime.clock
         until = None
         if self.max_runtime is not None:
             until = clock.boot() + self.max_runtime.total_seconds()
-        seen = look(self.store, self.job, self.facts.now)
+        self._seen = seen = look(self.store, self.job, self.facts.now)
         self._looked_before = seen.job.looked_at
         due = self._due(seen, set())
         self.app.runtime.reached("due_computed")
@@ -121,6 +132,7 @@ class Visit:
                 return busy_report(self.store, self.job, busy.lease, waits, self.facts.now)
             self._warn(keeper.now())
             self.app.runtime.reached("lease_acquired")
+            self._seen = None
             if not (self.dry_run or self._leaves_target_alone(seen)):
                 self._recover(keeper, seen, bool(due))
             return self._work_through(keeper, until)

@@ -81,9 +81,10 @@ def test_every_key_is_shown_and_what_the_file_does_not_say_is_marked(cli: Cli) -
     cli.configure(SMALL)
     found = json.loads(cli("config", "--json").data)
     (job,) = found["jobs"]
-    every = {*found["store"]["settings"], *job["settings"]}
+    every = {*found["store"]["settings"], *found["alerts"]["settings"], *job["settings"]}
     assert every == {*defaults(), "source.path", "target.url"}
-    said = every - {*found["store"]["defaults"], *job["defaults"]}
+    unsaid = {*found["store"]["defaults"], *found["alerts"]["defaults"], *job["defaults"]}
+    said = every - unsaid
     assert said == {"schedule", "source.path", "target.url"}
     text = cli("config").data
     for key in defaults():

@@ -160,6 +160,8 @@ def test_a_night_that_failed_for_good_is_a_problem_until_a_newer_one_is_complete
         assert f'reconcile resume entitlements {NIGHT} -m "why"' in words
     (problem,) = json.loads(night("status", "--json").data)["jobs"][0]["problems"]
     assert problem["commands"][-1] == f'reconcile resume entitlements {NIGHT} -m "why"'
+    assert night("skip", "entitlements", NIGHT, "-m", "so be it").code == 0
+    assert json.loads(night("status", "--json").data)["jobs"][0]["problems"] == []
     assert night("skip", "entitlements", NIGHT, "-m", "so be it").code == 2
     night.clock.advance(86400)
     source.write_text(whole)

@@ -92,8 +92,13 @@ def _configurations() -> Iterator[str]:
         yield f'{JOB}[jobs.entitlements.target]\nurl = "{url}"\n'
         yield f"{JOB.replace('export.csv', url)}{TARGET}"
     yield f'{JOB}{TARGET}password = "{SECRET}"\n'
-    yield f'{JOB}{TARGET}heartbeat = "https://h/{SECRET}"\n'
-    yield f'[alerts]\nnotify = ["mailto://u:{SECRET}@h"]\n{JOB}{TARGET}'
+    yield f'{JOB}{TARGET}heartbeat = "https://h/{SECRET}#"\n'
+    for value in (
+        f'["mailto://u:{SECRET}@h", 3]',
+        f'["{SECRET}"]',
+        f'["s://{SECRET}", "s://{SECRET}"]',
+    ):
+        yield f"[alerts]\nnotify = {value}\n{JOB}{TARGET}"
     yield f'[store]\nurl = "redis://:{SECRET}@h" oops\n{JOB}{TARGET}'
     yield f'[store]\nurl = "redis://:{SECRET}@h\n{JOB}{TARGET}'
     yield f"[store]\nurl = redis://:{SECRET}@h\n{JOB}{TARGET}"

@@ -46,7 +46,7 @@ def test_the_example_names_every_key_with_its_default(root: Path) -> None:
     text = (root / "examples/reconcile.toml").read_text()
     tables = tomllib.loads(text)
     job = tables["jobs"]["entitlements"]
-    shown = {f"store.{key}": value for key, value in tables["store"].items()}
+    shown = {f"{t}.{k}": v for t in ("store", "alerts") for k, v in tables[t].items()}
     for key, value in job.items():
         nested = value if isinstance(value, dict) else None
         shown |= {f"{key}.{k}": v for k, v in nested.items()} if nested else {key: value}

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 HEAVY = {"filelock", "hypothesis", "platformdirs", "pytest", "rich", "sqlite_utils", "sqlalchemy"}
+TELLING = {"apprise", "http", "prometheus_client", "requests", "subprocess", "tempfile"}
+"""What telling people takes, which a knock with nothing to tell does not."""
 
 # What the console script does, and then the names of all modules on standard error.
 SPY = """
@@ -40,7 +42,11 @@ def test_help_imports_nothing_heavy(tmp_path: Path, argv: tuple[str, ...]) -> No
 def test_a_run_with_nothing_due_imports_nothing_heavy(tmp_path: Path) -> None:
     assert imported(tmp_path, "init", "--demo")[0] == 0
     assert imported(tmp_path, "run", "entitlements")[0] == 0
+    config = tmp_path / "reconcile.toml"
+    told = f"[alerts]\ncommand = ['page']\nnotify = ['mailto://x']\n{config.read_text()}"
+    config.write_text(told.replace("range_size", "heartbeat = 'http://127.0.0.1:9'\nrange_size", 1))
     code, modules = imported(tmp_path, "run", "entitlements")
     assert code == 0
     assert {"reconcile", "sqlite3", "cronsim"} <= modules
     assert modules & HEAVY == set()
+    assert modules & TELLING == set()

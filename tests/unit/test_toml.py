@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconcile.core.config import Config, Job, SourceConfig
+from reconcile.core.config import AlertsConfig, Config, Job, SourceConfig
 from reconcile.core.errors import ConfigError
 from reconcile.core.keys import KeyPolicy
 from reconcile.core.toml import defaults, parse
@@ -131,6 +131,11 @@ class TestLongForm:
 [store]
 url = "sqlite:///state/rec.db?single_host=yes"
 
+[alerts]
+command = ["bin/page", "-q", "-q"]
+notify = ["mailto://rec:secret@example.org"]
+metrics_file = "metrics/reconcile.prom"
+
 [jobs.entitlements]
 schedule = "@daily"
 timezone = "UTC"
@@ -146,6 +151,7 @@ max_attempts = 3
 retry_delay = "10m"
 max_runtime = "3h"
 max_intervals = 2
+heartbeat = "https://hc-ping.com/0f5b"
 
 [jobs.entitlements.lease]
 ttl = "30s"
@@ -189,6 +195,12 @@ must_contain = ["acct-1"]
         config = parsed(self.TEXT)
         one = config.jobs["entitlements"]
         assert config.store.url == "sqlite:///srv/rec/state/rec.db?single_host=yes"
+        assert config.alerts == AlertsConfig(
+            command=("bin/page", "-q", "-q"),
+            notify=("mailto://rec:secret@example.org",),
+            metrics_file="/srv/rec/metrics/reconcile.prom",
+        )
+        assert one.heartbeat == "https://hc-ping.com/0f5b"
         assert one.schedule == "@daily"
         assert one.start == datetime(2026, 11, 1, tzinfo=UTC)
         assert (one.deadline, one.max_runtime) == (timedelta(hours=6), timedelta(hours=3))
@@ -241,8 +253,10 @@ must_contain = ["acct-1"]
 
     def test_every_key_that_is_read_has_a_default_in_the_table(self) -> None:
         """The manual is compared with `defaults`; so that must name each key there is."""
-        written = {"store.url", "store.keep", "timezone"}
-        document = tomllib.loads(self.TEXT)["jobs"]["entitlements"]
+        text = tomllib.loads(self.TEXT)
+        alerts = (f"alerts.{key}" for key in text["alerts"])
+        written = {"store.url", "store.keep", "timezone", *alerts}
+        document = text["jobs"]["entitlements"]
         for key, value in document.items():
             inner = value if isinstance(value, dict) else {"": None}
             written |= {f"{key}.{name}".rstrip(".") for name in inner}
@@ -376,6 +390,8 @@ class TestRefusals:
                 'key_policy: is \'lower\'\n  write "exact" or "casefold" or "nfc" or "trim"',
             ),
             ("key_policy = 1", "key_policy: is the number 1, not a text"),
+            ('heartbeat = "hc-ping.com/1"', "heartbeat: is no address of a web server"),
+            ('heartbeat = "https://h/1#x"', "heartbeat: is no address of a web server"),
         ],
     )
     def test_a_wrong_value_is_refused_with_line_key_and_mend(self, more: str, line: str) -> None:
@@ -390,7 +406,6 @@ class TestRefusals:
         [
             'command = "x"',
             'python = "a:b"',
-            'heartbeat = "https://x"',
             'notify = ["x"]',
             'on_failed = "block"',
             'max_wait = "1m"',
@@ -415,7 +430,12 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("text", "says"),
         [
-            ('[alerts]\ncommand = ["x"]', "line 1: alerts: is not supported by this version"),
+            ('[alerts]\ncommand = "page"', "line 2: alerts.command: is not a list of texts"),
+            ('[alerts]\ncommand = ["page", 3]', "line 2: alerts.command: is not a list of texts"),
+            ('[alerts]\ncommand = [""]', "line 2: alerts.command: is not a list of texts"),
+            ('[alerts]\nnotify = ["nobody"]', "line 2: alerts.notify: has something in it that"),
+            ('[alerts]\nnotify = ["a://x", "a://x"]', "line 2: alerts.notify: names one twice"),
+            ('[alerts]\nmetric_file = "x"', "line 2: alerts.metric_file: no such key\n  did you"),
             ('[store]\nkeep = "1d"', "line 2: store.keep: is '1d'\n  write at least 2d"),
             (
                 '[store]\nurl = "sqlite://host/x"',

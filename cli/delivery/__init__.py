@@ -1,0 +1,1 @@
+"""How people and monitoring systems are told: alerts, heartbeats, figures. All of it may fail."""
