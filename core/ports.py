@@ -241,11 +241,6 @@ class Store(Reader, Protocol):
         """Take n calls from a bucket; 0: go, else seconds to wait, and nothing was taken."""
         ...
 
-    def prune(self, job: str, before: str, limit: int) -> int:
-        """Drop up to `limit` final intervals with a key below `before`, with their runs and
-        events; how many were dropped."""
-        ...
-
     def close(self) -> None:
         """Give the connection back. Releases no lease."""
         ...

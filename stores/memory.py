@@ -229,23 +229,6 @@ class MemoryStore:
         found.sort(key=lambda record: record.key, reverse=newest_first)
         return found[: max(0, limit)]
 
-    def prune(self, job: str, before: str, limit: int) -> int:
-        """See `Store.prune`. An interval is final when its record has no tag."""
-        with self._server.guard:
-            records = self._server.records
-            final = sorted(
-                key
-                for (kind, its_job, key), stored in records.items()
-                if (kind, its_job) == (Kind.INTERVAL, job) and key < before and not stored.tag
-            )[: max(0, limit)]
-            for interval in final:
-                del records[Kind.INTERVAL, job, interval]
-                for kind, its_job, key in list(records):
-                    below = kind in (Kind.RUN, Kind.EVENT) and key.startswith(interval + "/")
-                    if below and its_job == job:
-                        del records[kind, its_job, key]
-            return len(final)
-
     def take(self, bucket: str, rate: Rate, n: int = 1) -> float:
         """See `Store.take`. ValueError where n calls could never be had at once."""
         check_rate(rate, n)

@@ -319,11 +319,6 @@ class PostgresStore:
         asked = Ask("".join(self._sql[name] for name in names), values)
         return [to_record(kind, job, row) for row in self._server.read(asked)[0].rows]
 
-    def prune(self, job: str, before: str, limit: int) -> int:
-        """See `Store.prune`. An interval is final when its record has no tag."""
-        asked = self._ask("prune", {"job": job, "before": before, "limit": max(0, limit)})
-        return self._server.write(lambda db: int(db.run(asked, last=True)[0].rows[0][0]))
-
     def take(self, bucket: str, rate: Rate, n: int = 1) -> float:
         """See `Store.take`. ValueError where n calls could never be had at once."""
         check_rate(rate, n)

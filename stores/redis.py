@@ -229,12 +229,6 @@ class RedisStore:
         rows = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
         return [to_record(kind, job, key.decode(), record, blob) for key, record, blob in rows]
 
-    def prune(self, job: str, before: str, limit: int) -> int:
-        """See `Store.prune`. An interval is final when its record has no tag."""
-        keys = job_keys(self._prefix, job)
-        answer = self._write("prune", job, keys, (before, max(0, limit)))
-        return int(answer[1])
-
     def take(self, bucket: str, rate: Rate, n: int = 1) -> float:
         """See `Store.take`. ValueError where n calls could never be had at once."""
         check_rate(rate, n)

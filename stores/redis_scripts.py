@@ -28,7 +28,6 @@ _BEFORE: Mapping[str, tuple[str, ...]] = {
     "note": _WRITES,
     "get": _RECORDS,
     "scan": _RECORDS,
-    "prune": _RECORDS,
 }
 
 

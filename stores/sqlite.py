@@ -44,7 +44,6 @@ from .sqlite_rows import (
     SQL,
     as_grant,
     previous_of,
-    prune_intervals,
     to_lease,
     to_record,
     write_all,
@@ -268,10 +267,6 @@ class SqliteStore:
         order = "newest_first" if newest_first else "oldest_first"
         statement = SQL["scan_tag" if tag else "scan"] + SQL[order]
         return [to_record(kind, job, row) for row in self._file.read(statement, values)]
-
-    def prune(self, job: str, before: str, limit: int) -> int:
-        """See `Store.prune`. An interval is final when its record has no tag."""
-        return self._file.write(lambda db: prune_intervals(db, job, before, limit))
 
     def take(self, bucket: str, rate: Rate, n: int = 1) -> float:
         """See `Store.take`. ValueError where n calls could never be had at once."""

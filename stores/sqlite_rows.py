@@ -156,18 +156,3 @@ def _delete(db: sqlite3.Connection, delete: Delete) -> None:
     values = {"kind": delete.kind, "job": delete.job, "key": delete.key}
     db.execute(SQL["delete"], values)
     db.execute(SQL["delete_blob"], values)
-
-
-def prune_intervals(db: sqlite3.Connection, job: str, before: str, limit: int) -> int:
-    """Drop final intervals with their runs and events, inside the caller's transaction."""
-    chosen = {"job": job, "before": before, "limit": max(0, limit)}
-    keys = [row[0] for row in db.execute(SQL["final_intervals"], chosen).fetchall()]
-    for key in keys:
-        for kind in (Kind.RUN, Kind.EVENT):
-            values = {"kind": kind, "job": job, "key": key}
-            db.execute(SQL["prune_below"], values)
-            db.execute(SQL["prune_blobs_below"], values)
-        values = {"kind": Kind.INTERVAL, "job": job, "key": key}
-        db.execute(SQL["delete"], values)
-        db.execute(SQL["delete_blob"], values)
-    return len(keys)

@@ -57,7 +57,7 @@ from .testing_leases import GrantContract, KeepContract  # noqa: E402
 from .testing_records import (  # noqa: E402
     BatchContract,
     BucketContract,
-    PruneContract,
+    DropContract,
     ScanContract,
 )
 from .testing_support import KEY, Harness, MovedClock, grant  # noqa: E402
@@ -68,7 +68,7 @@ class StoreContract(
     KeepContract,
     BatchContract,
     ScanContract,
-    PruneContract,
+    DropContract,
     BucketContract,
 ):
     """Every store passes this. Subclass it and provide a `harness` fixture."""
@@ -91,12 +91,12 @@ __all__ = [
     "BucketContract",
     "DelaysRequests",
     "DoublesRequests",
+    "DropContract",
     "GrantContract",
     "Harness",
     "KeepContract",
     "LosesAnswers",
     "MovedClock",
-    "PruneContract",
     "ScanContract",
     "StoreContract",
     "WrappedStore",

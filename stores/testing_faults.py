@@ -136,10 +136,6 @@ class WrappedStore:
         """See `Store.take`."""
         return self._pass("take", lambda: self._inner.take(bucket, rate, n))
 
-    def prune(self, job: str, before: str, limit: int) -> int:
-        """See `Store.prune`."""
-        return self._pass("prune", lambda: self._inner.prune(job, before, limit))
-
     def close(self) -> None:
         """See `Store.close`."""
         self._pass("close", self._inner.close)

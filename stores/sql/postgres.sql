@@ -128,23 +128,6 @@ SELECT key, value::text, version, (extract(epoch FROM at) * 1000000)::bigint, ta
 -- newest_first --
  ORDER BY key DESC LIMIT %(limit)s
 
--- prune --
-WITH final AS (
-  SELECT key FROM reconcile.record
-   WHERE kind = 'interval' AND job = %(job)s AND key < %(before)s AND tag = ''
-   ORDER BY key LIMIT %(limit)s
-     FOR UPDATE
-), below AS (
-  DELETE FROM reconcile.record AS r USING final
-   WHERE r.kind IN ('run', 'event') AND r.job = %(job)s
-     AND r.key >= final.key || '/' AND r.key < final.key || '0'
-), dropped AS (
-  DELETE FROM reconcile.record AS r USING final
-   WHERE r.kind = 'interval' AND r.job = %(job)s AND r.key = final.key
-  RETURNING 1
-)
-SELECT count(*) FROM dropped
-
 -- open_bucket --
 INSERT INTO reconcile.bucket (name, due) VALUES (%(name)s, 0) ON CONFLICT (name) DO NOTHING
 

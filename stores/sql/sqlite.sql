@@ -120,19 +120,6 @@ SELECT key, value, version, at, tag,
 -- newest_first --
  ORDER BY key DESC LIMIT :limit
 
--- final_intervals --
-SELECT key FROM record
- WHERE kind = 'interval' AND job = :job AND key < :before AND tag = ''
- ORDER BY key LIMIT :limit
-
--- prune_below --
-DELETE FROM record
- WHERE kind = :kind AND job = :job AND key >= :key || '/' AND key < :key || '0'
-
--- prune_blobs_below --
-DELETE FROM blob
- WHERE kind = :kind AND job = :job AND key >= :key || '/' AND key < :key || '0'
-
 -- bucket --
 SELECT due, boot_id FROM bucket WHERE name = :name
 

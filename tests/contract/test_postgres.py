@@ -22,7 +22,7 @@ from reconcile.core.errors import (
     StoreUnusable,
     WriteConflict,
 )
-from reconcile.core.model import ABSENT, Append, Kind, Put, Rate
+from reconcile.core.model import ABSENT, Append, Delete, Kind, Put, Rate
 from reconcile.stores.postgres import PostgresStore, least_privileges
 from reconcile.stores.postgres_address import read_address
 from reconcile.stores.postgres_rows import Ask
@@ -463,7 +463,7 @@ def everything(store: PostgresStore) -> None:
     assert store.scan(Kind.EVENT, JOB)
     assert store.get(Kind.PLAN, JOB, "p") is not None
     assert store.take("api", RATE) == 0
-    assert store.prune(JOB, "9", 10) == 1
+    store.note([Delete(Kind.PLAN, JOB, "p")])
     store.release(lease.fence, 2, None)
 
 

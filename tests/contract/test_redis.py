@@ -10,7 +10,7 @@ from support.redis_harness import RedisHarness
 from support.valkey import fresh_url
 
 from reconcile.core.errors import FencedOut, LeaseBusy, StoreUnreachable, StoreUnusable
-from reconcile.core.model import Append, Kind, LeaseKey, Put, Rate, RunId
+from reconcile.core.model import Append, Delete, Kind, LeaseKey, Put, Rate, RunId
 from reconcile.stores.redis_rows import job_keys, lease_keys, store_keys
 from reconcile.stores.redis_scripts import load
 from reconcile.stores.testing import BucketContract, StoreContract
@@ -163,14 +163,13 @@ class TestKeysOfRedisStore:
         assert found == {*of_job, *store_keys(prefix)}
         assert all(key.startswith(f"{prefix}:{{{JOB}}}:") for key in of_job)
 
-    def test_events_are_a_stream_that_pruning_shortens(self, harness) -> None:
+    def test_events_are_a_stream_that_gets_shorter_where_they_are_dropped(self, harness) -> None:
         store = self.fill(harness)
         events = job_keys(harness.address.prefix, JOB)[6]
         entries = harness.raw.xrange(events)
         assert [entry_id for entry_id, _ in entries] == [b"1-0", b"2-0"]
         assert entries[0][1][b"key"] == f"{TONIGHT}/{1:020d}".encode()
-        store.note([Put(Kind.INTERVAL, JOB, TONIGHT, {}, tag="")])
-        assert store.prune(JOB, "9", 10) == 1
+        store.note([Delete(Kind.EVENT, JOB, key) for key in keys(store.scan(Kind.EVENT, JOB))])
         assert harness.raw.xlen(events) == 0
         store.note([Append(Kind.EVENT, JOB, "x", {})])
         assert keys(store.scan(Kind.EVENT, JOB)) == [f"x/{3:020d}"]
@@ -193,13 +192,6 @@ class TestKeysOfRedisStore:
         with pytest.raises(ValueError, match="is about other"):
             store.commit(lease.fence, 1, [other])
         assert store.get(Kind.INTERVAL, JOB, TONIGHT) is None
-
-    def test_pruning_finds_final_intervals_behind_many_open_ones(self, harness) -> None:
-        store = harness.open()
-        store.note([Put(Kind.INTERVAL, JOB, f"{n:04d}", {}, tag="open") for n in range(1200)])
-        store.note([Put(Kind.INTERVAL, JOB, f"{n:04d}", {}) for n in (3, 700, 1199)])
-        assert store.prune(JOB, "1199", 10) == 2
-        assert store.scan(Kind.INTERVAL, JOB, after="1198")[0].key == "1199"
 
     def test_scripts_that_the_server_forgot_are_sent_again(self, harness) -> None:
         store = harness.open()
@@ -236,7 +228,6 @@ class TestAnotherRedisStore:
             store.facts,
             lambda: grant(store, "r2", replaces="r1"),
             lambda: store.note([cursor_at(1)]),
-            lambda: store.prune(JOB, "9", 1),
             lambda: store.take("api", Rate(1, TTL)),
         ):
             with pytest.raises(StoreUnreachable, match="wiped or replaced"):

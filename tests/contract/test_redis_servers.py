@@ -25,7 +25,7 @@ from reconcile.core.errors import (
     StoreUnreachable,
     StoreUnusable,
 )
-from reconcile.core.model import Append, Kind, LeaseKey, Put, Rate, RunId
+from reconcile.core.model import Append, Delete, Kind, LeaseKey, Put, Rate, RunId
 from reconcile.stores.redis import __doc__ as documentation
 from reconcile.stores.redis_errors import refusal
 from reconcile.stores.redis_rows import store_keys
@@ -202,7 +202,8 @@ def use_all(store: Store) -> None:
     assert store.get(Kind.CHANGES, JOB, "1") is not None
     assert len(store.scan(Kind.EVENT, JOB)) == 1
     assert len(store.scan(Kind.EVENT, JOB, newest_first=True)) == 1
-    assert store.prune(JOB, "1", 1) == 1
+    store.note([Delete(Kind.CHANGES, JOB, "1"), Delete(Kind.INTERVAL, JOB, "01")])
+    store.note([Delete(Kind.EVENT, JOB, record.key) for record in store.scan(Kind.EVENT, JOB)])
     assert store.take("all", Rate(1, TTL)) == 0
     assert store.ask_stop(KEY, lease.fence.generation, {})
     store.release(lease.fence, 2, 0)

@@ -156,7 +156,7 @@ class TestLocksOfSqliteStore:
 class TestSpeedOfSqliteStore:
     """Reads seek by key, so their cost does not grow with the store."""
 
-    @pytest.mark.parametrize("name", ["lease", "get", "scan", "scan_tag", "final_intervals"])
+    @pytest.mark.parametrize("name", ["lease", "get", "scan", "scan_tag"])
     def test_no_read_walks_through_a_table(self, harness, name: str) -> None:
         harness.open()
         statement = SQL[name]

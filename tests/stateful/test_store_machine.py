@@ -272,7 +272,7 @@ APPENDS = st.builds(lambda key, n: Append(Kind.EVENT, JOB, key, {"n": n}), KEYS,
 
 
 class RecordMachine(TwoStores):
-    """Batches, scans, pruning and buckets: the stores may not differ in anything."""
+    """Batches, scans and buckets: the stores may not differ in anything."""
 
     @rule(writes=st.lists(st.one_of(PUTS, DELETES, APPENDS), max_size=4))
     def note(self, writes: Any) -> None:
@@ -285,10 +285,6 @@ class RecordMachine(TwoStores):
     def scan(self, kind: Kind, **how: Any) -> None:
         found = self.ask(lambda store: store.scan(kind, JOB, **how))
         assert len(found) <= how["limit"]
-
-    @rule(before=KEYS, limit=st.integers(0, 3))
-    def prune(self, before: str, limit: int) -> None:
-        self.ask(lambda store: store.prune(JOB, before, limit))
 
     @rule(
         amount=st.integers(1, 3), per=st.integers(1, 5), n=st.integers(1, 3),
