@@ -72,10 +72,6 @@ class Tallying:
         """See `Store.take`."""
         return self._inner.take(bucket, rate, n)
 
-    def prune(self, job: str, before: str, limit: int) -> int:
-        """See `Store.prune`."""
-        return self._inner.prune(job, before, limit)
-
     def close(self) -> None:
         """See `Store.close`."""
         self._inner.close()

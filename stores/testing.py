@@ -43,11 +43,13 @@ from __future__ import annotations
 import pytest
 
 pytest.register_assert_rewrite(
+    "reconcile.stores.testing_drops",
     "reconcile.stores.testing_leases",
     "reconcile.stores.testing_records",
 )
 
-from .testing_faults import (  # noqa: E402  (asserts are rewritten before their import)
+from .testing_drops import DropContract  # noqa: E402  (asserts are rewritten before their import)
+from .testing_faults import (  # noqa: E402
     DelaysRequests,
     DoublesRequests,
     LosesAnswers,
@@ -57,7 +59,6 @@ from .testing_leases import GrantContract, KeepContract  # noqa: E402
 from .testing_records import (  # noqa: E402
     BatchContract,
     BucketContract,
-    DropContract,
     ScanContract,
 )
 from .testing_support import KEY, Harness, MovedClock, grant  # noqa: E402
