@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import shutil
 import signal
 import struct
 import subprocess
@@ -17,26 +18,36 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import forks
+from support.scene import ENVIRONMENT
 
 RECONCILE = [sys.executable, "-c", "from reconcile.cli.main import entry; entry()"]
 STEPPER = Path(__file__).parents[1] / "support/stepper.py"
 
 
 def call(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*RECONCILE, *argv], cwd=folder, capture_output=True, text=True, check=False
-    )
+    """What leads to what is looked at, or shows it: no signal is sent, so it may be forked."""
+    process = forks.start([*RECONCILE, *argv], cwd=folder, env=ENVIRONMENT)
+    out, err = process.communicate()
+    return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
 
-@pytest.fixture
-def demo(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo, in so many ranges that there is time to interrupt it."""
-    assert call(tmp_path, "init", "--demo").returncode == 0
-    config = tmp_path / "reconcile.toml"
+    folder = tmp_path_factory.mktemp("made")
+    assert call(folder, "init", "--demo").returncode == 0
+    config = folder / "reconcile.toml"
     text = config.read_text()
     assert "range_size = 500" in text
     config.write_text(text.replace("range_size = 500", "range_size = 20"))
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def demo(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(made, tmp_path / "demo"))
 
 
 @contextmanager

@@ -31,6 +31,9 @@ target = "app.db"
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x7f"), max_size=8)
+written = st.recursive(
+    texts | st.integers(), lambda parts: st.lists(parts, max_size=4), max_leaves=20
+)
 
 
 def _json(value: object) -> str:
@@ -731,7 +734,7 @@ x = 2
     def test_windows_line_ends_count_once(self) -> None:
         assert key_lines("a = 1\r\n[t]\r\nb = 'x'\r\n")[("t", "b")] == 3
 
-    @given(st.dictionaries(texts.filter(bool), st.recursive(texts | st.integers(), st.lists)))
+    @given(st.dictionaries(texts.filter(bool), written))
     def test_each_key_of_a_document_is_on_the_line_it_was_written_on(
         self, values: dict[str, object]
     ) -> None:
