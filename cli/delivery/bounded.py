@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def within(seconds: float, call: Callable[[], T]) -> T | None:
-    """What the call returns; None where it takes longer or raises."""
+    """What the call returns; None where it takes longer, raises, or cannot be begun."""
     results: list[T] = []
 
     def work() -> None:
@@ -26,7 +26,17 @@ def within(seconds: float, call: Callable[[], T]) -> T | None:
         except Exception:  # it may quote the address of a service, which is a secret
             return
 
-    thread = Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(seconds)
+    thread = begun(work)
+    if thread is not None:
+        thread.join(seconds)
     return results[0] if results else None
+
+
+def begun(work: Callable[[], object]) -> Thread | None:
+    """A thread that does it and that nobody waits for; None where the system has none left."""
+    thread = Thread(target=work, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread

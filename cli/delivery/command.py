@@ -29,11 +29,11 @@ def call(argv: Sequence[str], text: str, folder: Path, seconds: float = SECONDS)
     """Run it with the text on standard input. Raises `NotDelivered` where it cannot be begun,
     takes too long, or exits with anything but 0."""
     name = argv[0]
-    with tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as given:
+    try:
         # A file and not a pipe: a command that does not read it cannot keep us waiting.
-        given.write(text.encode())
-        given.seek(0)
-        try:
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
+            given.write(text.encode("utf-8", "backslashreplace"))
+            given.seek(0)
             process = subprocess.Popen(
                 argv,
                 cwd=folder,
@@ -42,23 +42,30 @@ def call(argv: Sequence[str], text: str, folder: Path, seconds: float = SECONDS)
                 stderr=errors,
                 start_new_session=True,
             )
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise NotDelivered(
-                f"{name} cannot be called: {reason}", hint="see [alerts] command"
-            ) from None
-        try:
-            code = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            _end(process)
-            raise NotDelivered(f"{name} took longer than {seconds:g}s and was ended") from None
-        except BaseException:
-            _end(process)
-            raise
-        if code:
-            how = f"exited {code}" if code > 0 else f"was ended by {_signal(-code)}"
-            errors.seek(0)
-            raise NotDelivered(f"{name} {how}{_last_line(errors.read())}")
+            _wait(process, name, seconds)
+            if process.returncode:
+                errors.seek(0)
+                raise NotDelivered(f"{name} {_how(process.returncode)}{_last_line(errors.read())}")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise NotDelivered(
+            f"{name} cannot be called: {reason}", hint="see [alerts] command"
+        ) from None
+
+
+def _wait(process: subprocess.Popen[bytes], name: str, seconds: float) -> None:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        raise NotDelivered(f"{name} took longer than {seconds:g}s and was ended") from None
+    except BaseException:
+        _end(process)
+        raise
+
+
+def _how(code: int) -> str:
+    return f"exited {code}" if code > 0 else f"was ended by {_signal(-code)}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

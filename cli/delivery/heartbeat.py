@@ -12,16 +12,17 @@ use it. The call when a run starts is not waited for; the later ones are, a few 
 
 from __future__ import annotations
 
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from ...core.events import IntervalReport, NotTold, Started
 from ...core.masking import beyond_host
 from ...core.model import Outcome
+from .bounded import begun, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
+    from threading import Thread
 
     from ...core.config import Job
     from ...core.events import Report
@@ -57,18 +58,14 @@ class Heartbeat:
         if address is None:
             return
         if isinstance(report, Started):
-            self._start = Thread(
-                target=_answered, args=(switch(address, "/start", report.run_id),), daemon=True
-            )
-            self._start.start()
+            url = switch(address, "/start", report.run_id)
+            self._start = begun(lambda: _answered(url))
             return
         if report.outcome is Outcome.COMPLETED or report.outcome in _FAILED:
             suffix = "" if report.outcome is Outcome.COMPLETED else "/fail"
             self._call(report.job, address, suffix, report.run_id, report.at)
 
     def _call(self, job: str, address: str, suffix: str, run: str, at: datetime) -> None:
-        from .bounded import within
-
         if self._start is not None:
             self._start.join(self._seconds)  # the switch must hear of the start first
             self._start = None

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.cli import Cli, Shown
+from support.listening import serving
 from support.pager import Pager
 from support.small import HAS, SHOULD, write_source, write_target
 
@@ -494,3 +495,29 @@ def test_a_secret_of_an_address_is_shown_nowhere(cli: Cli, tmp_path: Path) -> No
     for path in tmp_path.rglob("*"):
         if path.is_file() and path.name != "reconcile.toml":
             assert b"hunter2" not in path.read_bytes(), path
+
+
+def test_from_the_configuration_to_the_command_the_switch_and_the_file(cli: Cli) -> None:
+    """Nothing is in the place of anything here."""
+    write_target(cli.folder / "app.db")
+    write_source(cli.folder / "export.csv")
+    page = cli.folder / "page"
+    page.write_text('#!/bin/sh\ncat >> "$1"\n')
+    page.chmod(0o755)
+    with serving() as server:
+        switch = f"http://127.0.0.1:{server.server_port}/ping"
+        text = LIVE.replace('["page"]', '["./page", "got"]\nmetrics_file = "m.prom"')
+        cli.configure(text.replace("deadline", f'heartbeat = "{switch}"\ndeadline'))
+        assert cli(*RUN).code == 0
+        (cli.folder / "export.csv").rename(cli.folder / "away.csv")
+        cli.clock.advance(DAY + 7 * HOUR)
+        assert cli(*RUN).code == 69
+        paths = [path.partition("?")[0] for _, path, _ in server.asked]
+        rids = [path.partition("rid=")[2] for _, path, _ in server.asked]
+    assert paths == ["/ping/start", "/ping", "/ping/start", "/ping/fail"]
+    assert rids[0] == rids[1] != rids[2] == rids[3]
+    (alert,) = [json.loads(line) for line in (cli.folder / "got").read_text().splitlines()]
+    assert (alert["kind"], alert["state"]) == ("overdue", "raised")
+    figures = (cli.folder / "m.prom").read_text()
+    assert 'reconcile_backlog_age_seconds{job="entitlements"} 25200.0' in figures
+    assert figures == cli("status", "--metrics").data

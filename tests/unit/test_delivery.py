@@ -6,17 +6,15 @@ import json
 import os
 import stat
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.fakes import eventually
+from support.listening import serving
 
 from reconcile.cli.delivery import messages
 from reconcile.cli.delivery.command import call
@@ -97,40 +95,6 @@ class TestCommand:
     def test_a_signal_to_our_group_does_not_reach_it(self, tmp_path: Path) -> None:
         call(script(tmp_path, "ps -o sid= -p $$ > sid || echo $$ > sid"), "", tmp_path)
         assert int((tmp_path / "sid").read_text()) != os.getsid(0)
-
-
-class Requests(BaseHTTPRequestHandler):
-    """Keeps what it was asked for."""
-
-    server: Any
-
-    def _answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.asked.append((self.command, self.path, body))
-        self.server.hold.wait(5)
-        self.send_response(self.server.status)
-        self.end_headers()
-
-    do_GET = do_POST = _answer
-
-    def log_message(self, *args: Any) -> None:
-        """Nothing."""
-
-
-@contextmanager
-def serving(status: int = 200) -> Iterator[Any]:
-    server: Any = HTTPServer(("127.0.0.1", 0), Requests)
-    server.asked, server.status, server.hold = [], status, threading.Event()
-    server.hold.set()
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.hold.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture
