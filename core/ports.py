@@ -218,15 +218,15 @@ class Store(Reader, Protocol):
 
     def commit(self, fence: Fence, seq: int, writes: Sequence[Write]) -> bool:
         """Write the batch under the fence; False when `seq` was applied before. All of a
-        batch is about one job, that of the fence.
+        batch is about one job, that of the fence; ValueError otherwise.
 
         Raises `WriteConflict` where a record is not of the version expected.
         """
         ...
 
     def note(self, writes: Sequence[Write]) -> None:
-        """Write a batch about one job without a fence: acts by hand. `WriteConflict` as
-        above.
+        """Write a batch about one job without a fence: acts by hand. `WriteConflict` and
+        ValueError as above.
 
         Versions begin anew in another store, so where the store was wiped or replaced since
         this connection was opened, nothing is written: `StoreUnreachable`.

@@ -18,7 +18,9 @@ from ..core.errors import StoreUnusable
 from ..core.model import Fence, Grant, Holder, LeaseKey, RunId
 
 if TYPE_CHECKING:
-    from ..core.model import Json, JsonObject, Rate
+    from collections.abc import Iterable
+
+    from ..core.model import Json, JsonObject, Rate, Write
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -51,6 +53,16 @@ def damaged(what: str) -> StoreUnusable:
         hint="restore it from a copy, or move it away: a new store is created and goes on "
         "from what the target knows",
     )
+
+
+def refuse_several_jobs(writes: Iterable[Write], leased: str | None = None) -> None:
+    """ValueError unless a batch is about one job, under a lease about that job. A cluster of
+    servers keeps each job in one place, and only there is a batch one step."""
+    jobs = {write.job for write in writes}
+    if len(jobs) > 1:
+        raise ValueError(f"a batch is about one job, and this one is about {sorted(jobs)}")
+    if leased is not None and not jobs <= {leased}:
+        raise ValueError(f"a batch under the lease of {leased} is about {jobs.pop()}")
 
 
 def _checked(value: Any) -> Json:

@@ -28,7 +28,7 @@ from ..core.model import (
     Record,
     StoreFacts,
 )
-from .encoding import check_rate, from_json_text, next_call, to_json_text
+from .encoding import check_rate, from_json_text, next_call, refuse_several_jobs, to_json_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,6 +181,7 @@ class MemoryStore:
 
     def commit(self, fence: Fence, seq: int, writes: Sequence[Write]) -> bool:
         """See `Store.commit`."""
+        refuse_several_jobs(writes, fence.key.job)
         with self._server.guard:
             own = self._own(fence)
             granted = self._server.leases[fence.key]
@@ -194,6 +195,7 @@ class MemoryStore:
 
     def note(self, writes: Sequence[Write]) -> None:
         """See `Store.note`."""
+        refuse_several_jobs(writes)
         with self._server.guard:
             self._apply(writes)
 

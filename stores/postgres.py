@@ -39,6 +39,7 @@ from .encoding import (
     holder_to_text,
     key_bounds,
     next_call,
+    refuse_several_jobs,
     to_json_text,
 )
 from .postgres_address import read_address
@@ -251,6 +252,7 @@ class PostgresStore:
 
     def commit(self, fence: Fence, seq: int, writes: Sequence[Write]) -> bool:
         """See `Store.commit`."""
+        refuse_several_jobs(writes, fence.key.job)
         advance = self._ask("advance", {**_fence(fence), "seq": seq})
         asks = asks_of(self._sql, writes)
 
@@ -273,6 +275,7 @@ class PostgresStore:
 
     def note(self, writes: Sequence[Write]) -> None:
         """See `Store.note`."""
+        refuse_several_jobs(writes)
         asks = asks_of(self._sql, writes)
 
         def work(db: Transaction) -> None:

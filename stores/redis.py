@@ -42,6 +42,7 @@ from .encoding import (
     duration_to_micros,
     from_micros,
     holder_to_text,
+    refuse_several_jobs,
     to_json_text,
 )
 from .redis_connection import RedisConnection
@@ -186,19 +187,20 @@ class RedisStore:
     # --- records
 
     def commit(self, fence: Fence, seq: int, writes: Sequence[Write]) -> bool:
-        """See `Store.commit`. ValueError where a write is about another job."""
-        arguments, job = to_arguments(writes)
-        if job not in (None, fence.key.job):
-            raise ValueError(f"a batch under the lease of {fence.key.job} is about {job}")
+        """See `Store.commit`."""
+        refuse_several_jobs(writes, fence.key.job)
+        arguments = to_arguments(writes)
         keys = job_keys(self._prefix, fence.key.job, fence.key.shard)
         answer = self._fenced("commit", fence, keys, (seq, *arguments))
         self._refuse_conflict(answer, writes)
         return bool(answer[0] == b"ok")
 
     def note(self, writes: Sequence[Write]) -> None:
-        """See `Store.note`. ValueError where the writes are about several jobs."""
-        arguments, job = to_arguments(writes)
-        if job is not None:
+        """See `Store.note`."""
+        refuse_several_jobs(writes)
+        arguments = to_arguments(writes)
+        if writes:
+            job = writes[0].job
             answer = self._write("note", job, job_keys(self._prefix, job), arguments)
             self._refuse_conflict(answer, writes)
 

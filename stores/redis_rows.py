@@ -128,13 +128,8 @@ def to_record(kind: Kind, job: str, key: str, packed: bytes, blob: bytes | None)
     return Record(kind, job, key, from_json_text(value), number, instant, tag, blob)
 
 
-def to_arguments(writes: Sequence[Write]) -> tuple[list[Argument], str | None]:
-    """A batch as the arguments of lua/writes.lua, and the job it is about (None where it is
-    empty). ValueError for what cannot be kept, or for a batch about several jobs: a cluster
-    may have them on several nodes, where nothing is one step."""
-    jobs = {write.job for write in writes}
-    if len(jobs) > 1:
-        raise ValueError(f"a batch is about one job, and this one is about {sorted(jobs)}")
+def to_arguments(writes: Sequence[Write]) -> list[Argument]:
+    """A batch as the arguments of lua/writes.lua. ValueError for what cannot be kept."""
     arguments: list[Argument] = []
     for write in writes:
         kind = str(write.kind)
@@ -148,7 +143,7 @@ def to_arguments(writes: Sequence[Write]) -> tuple[list[Argument], str | None]:
             arguments += ("append", kind, write.prefix, 0, "", value, 0, b"")
         else:
             arguments += ("delete", kind, write.key, 0, "", "", 0, b"")
-    return arguments, next(iter(jobs), None)
+    return arguments
 
 
 def scan_arguments(

@@ -36,6 +36,7 @@ from .encoding import (
     holder_to_text,
     key_bounds,
     next_call,
+    refuse_several_jobs,
     to_json_text,
     to_micros,
 )
@@ -221,6 +222,7 @@ class SqliteStore:
 
     def commit(self, fence: Fence, seq: int, writes: Sequence[Write]) -> bool:
         """See `Store.commit`."""
+        refuse_several_jobs(writes, fence.key.job)
 
         def work(db: sqlite3.Connection) -> bool:
             if db.execute(SQL["advance"], {**_fence(fence), "seq": seq}).rowcount == 0:
@@ -235,6 +237,7 @@ class SqliteStore:
 
     def note(self, writes: Sequence[Write]) -> None:
         """See `Store.note`."""
+        refuse_several_jobs(writes)
         self._file.write(lambda db: write_all(db, writes, to_micros(self._clock.now())))
 
     def get(self, kind: Kind, job: str, key: str) -> Record | None:

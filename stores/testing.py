@@ -43,12 +43,14 @@ from __future__ import annotations
 import pytest
 
 pytest.register_assert_rewrite(
+    "reconcile.stores.testing_batches",
     "reconcile.stores.testing_drops",
     "reconcile.stores.testing_leases",
     "reconcile.stores.testing_records",
 )
 
-from .testing_drops import DropContract  # noqa: E402  (asserts are rewritten before their import)
+from .testing_batches import BatchContract  # noqa: E402  (asserts are rewritten before that)
+from .testing_drops import DropContract  # noqa: E402
 from .testing_faults import (  # noqa: E402
     DelaysRequests,
     DoublesRequests,
@@ -56,11 +58,7 @@ from .testing_faults import (  # noqa: E402
     WrappedStore,
 )
 from .testing_leases import GrantContract, KeepContract  # noqa: E402
-from .testing_records import (  # noqa: E402
-    BatchContract,
-    BucketContract,
-    ScanContract,
-)
+from .testing_records import BucketContract, ScanContract  # noqa: E402
 from .testing_support import KEY, Harness, MovedClock, grant  # noqa: E402
 
 

@@ -183,16 +183,6 @@ class TestKeysOfRedisStore:
         assert store.get(Kind.EVENT, JOB, f"x/{2:020d}") is None
         assert store.get(Kind.EVENT, JOB, TONIGHT) is None
 
-    def test_a_batch_about_two_jobs_is_refused(self, harness) -> None:
-        store = harness.open()
-        lease = grant(store, "r1")
-        other = Put(Kind.PLAN, "other", "p", {})
-        with pytest.raises(ValueError, match="about one job"):
-            store.note([cursor_at(1), other])
-        with pytest.raises(ValueError, match="is about other"):
-            store.commit(lease.fence, 1, [other])
-        assert store.get(Kind.INTERVAL, JOB, TONIGHT) is None
-
     def test_scripts_that_the_server_forgot_are_sent_again(self, harness) -> None:
         store = harness.open()
         lease = grant(store, "r1")
