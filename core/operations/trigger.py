@@ -17,13 +17,19 @@ from .taking import of_this_second
 from .visit import Visit
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ..config import Job
+    from ..model import Lease
     from ..ports import Store
     from .application import Application, RunRequest
 
 
 POLL_SECONDS = 1.0
-"""How often a trigger that waits asks the store whether the lease is free."""
+"""How often a trigger that waits asks the store whether the lease is free: it may be released."""
+
+JUST_AFTER = 0.01
+"""Seconds after the end of a lease at which it is asked whether it has ended."""
 
 
 def run(app: Application, request: RunRequest) -> RunReport:
@@ -54,22 +60,33 @@ def run(app: Application, request: RunRequest) -> RunReport:
             assert report.lease is not None
             ends = report.at + timedelta(seconds=until - clock.boot())
             app.runtime.report(Waits(job.name, report.lease, report.at, ends))
-            if not _stay(app, store, job, until):
+            if not _stay(app, store, job, report, until):
                 return replace(report, outcome=Outcome.INTERRUPTED)
 
 
-def _stay(app: Application, store: Store, job: Job, until: float) -> bool:
+def _stay(app: Application, store: Store, job: Job, busy: RunReport, until: float) -> bool:
     """Wait until the lease is free or the time is over; False where a signal came first."""
+    assert busy.lease is not None
     clock, never = app.runtime.clock, Event()
+    pause = _pause(busy.lease, busy.at)
     while app.runtime.stop.reason is None:
         left = until - clock.boot()
         if left <= 0:
             return True
-        clock.wait(min(POLL_SECONDS, left), never)
+        clock.wait(min(pause, left), never)
+        pause = POLL_SECONDS
         with suppress(StoreBusy):  # somebody writes to it: no answer yet
-            if live_lease(app, store, job) is None:
+            lease = live_lease(app, store, job)
+            if lease is None:
                 return app.runtime.stop.reason is None
+            pause = _pause(lease, store.facts().now)
     return False
+
+
+def _pause(lease: Lease, now: datetime) -> float:
+    """Seconds until somebody who waits looks again: when the lease ends, if that is sooner."""
+    ends = (lease.expires_at - now).total_seconds()
+    return ends + JUST_AFTER if 0 <= ends < POLL_SECONDS else POLL_SECONDS
 
 
 def _run(

@@ -149,6 +149,16 @@ def test_an_interval_asked_for_by_name_may_be_completed_by_then(
     assert (shown.code, "completed already" in shown.words) == (0, True)
 
 
+def test_a_lease_that_expires_is_taken_when_it_has_and_not_at_the_next_look(
+    waiter: Cli, store: Store, clock: Patient
+) -> None:
+    Other(store)
+    clock.advance(0.6)
+    shown = waiter("run", "entitlements", "--wait", "10m")
+    assert shown.code == 0
+    assert clock.waited == pytest.approx(TTL.total_seconds() - 0.6 + 0.01)
+
+
 @pytest.mark.parametrize(("argv", "code"), [((), 75), (("-E", "9"), 9)])
 def test_one_that_is_still_turned_away_leaves_its_note(
     waiter: Cli, store: Store, clock: Patient, argv: tuple[str, ...], code: int

@@ -156,7 +156,8 @@ def test_a_stopped_holder_is_taken_over_by_another_host_once_its_lease_has_expir
     after = scene.lease_row()
     assert int(after["generation"]) > int(before["generation"])
     late = int(after["granted_at"]) - int(before["expires_at"])
-    assert 0 <= late < 1_500_000, "it asks once a second"
+    print("granted so many microseconds after the old lease had ended:", late)  # noqa: T201
+    assert 0 <= late < 1_000_000
     done = scene.target_dump()
     code, err = woken(holder)
     assert code == 80, err
