@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from .postgres_server import fresh_name, shared_server
 from .scene import Scene, Table
@@ -13,6 +13,9 @@ OURS = ("reconcile_fence", "reconcile_ranges", "reconcile_changes")
 
 class PostgresScene(Scene):
     """See `Scene`. `schema` is dropped with `drop`."""
+
+    variables: ClassVar[dict[str, str]] = {"PYTHONPOSTGRES": "1"}
+    """Has processes forked from one that has imported psycopg; see `fork_server.py`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,6 +78,19 @@ class PostgresScene(Scene):
                 f"DELETE FROM {table}",
                 f"INSERT INTO {table}{always} SELECT * FROM copy_{table}",
             )
+
+    def audit(self) -> None:
+        """From now on have each write to the table noted, whoever makes it: what was there
+        before, what is there after, and by which program."""
+        self.do(
+            "CREATE TABLE audit (n bigint GENERATED ALWAYS AS IDENTITY, was entitlements,"
+            " is_now entitlements, program text)",
+            "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT"
+            " AS $$ BEGIN INSERT INTO audit (was, is_now, program) VALUES (old, new,"
+            " current_setting('application_name')); RETURN NULL; END $$",
+            "CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON entitlements FOR EACH ROW"
+            " EXECUTE FUNCTION note()",
+        )
 
     def drop(self) -> None:
         self.server.drop(self.schema)

@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import ClassVar
 
 from . import forks
 
@@ -59,6 +60,7 @@ class Scene:
     range_size: int = 100
     extra: str = ""
     nights: dict[str, Table] = field(default_factory=dict)
+    variables: ClassVar[dict[str, str]] = {}
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -120,7 +122,7 @@ class Scene:
 
     def launch(self, command: list[str]) -> subprocess.Popen[str]:
         """Start any command in the folder; see `support/forks.py` for what is forked."""
-        environ = {**ENVIRONMENT, "HOME": str(self.folder)}
+        environ = {**ENVIRONMENT, **self.variables, "HOME": str(self.folder)}
         process = forks.start(command, cwd=self.folder, env=environ)
         STARTED.append(process)
         return process

@@ -19,6 +19,8 @@ clock@PATH               the wall clock is out by the number of seconds in that 
 clock=SECONDS@STEP:COUNT the wall clock is stepped there, once
 disturb@ACCOUNT          somebody else writes to the account's rows after each look at the target
 rival                    another store raises the target's fence right before we do
+rival@postgres           the same in a PostgreSQL target
+target_commit:COUNT:SIGNAL the process gets the signal right before a COMMIT in PostgreSQL
 busy                     a thread of this process burns the processor
 elsewhere                this process is on another host
 """
@@ -201,6 +203,42 @@ def rivalled() -> None:
     SqliteTarget.raise_fence = raised  # type: ignore[method-assign]
 
 
+def rivalled_in_postgres() -> None:
+    """The same in a table whose name has its schema."""
+    import psycopg
+
+    from reconcile.core.targets.postgres import PostgresTarget
+
+    raise_fence: Any = PostgresTarget.raise_fence
+
+    def raised(self: Any, fence: Any, store_id: str, wait: Any) -> Any:
+        schema = self._config.table.partition(".")[0]
+        with psycopg.connect(self._session.address.conninfo) as db:
+            db.execute(
+                f"UPDATE {schema}.reconcile_fence SET generation = %s, run_id = 'theirs',"
+                " store_id = 'rival'".encode(),
+                (fence.generation + 1,),
+            )
+        return raise_fence(self, fence, store_id, wait)
+
+    PostgresTarget.raise_fence = raised  # type: ignore[method-assign]
+
+
+def at_target_commits(points: list[Point]) -> None:
+    """Have the commits in PostgreSQL seen coming."""
+    from reconcile.core.targets.postgres_session import Session
+
+    commit: Any = Session.commit
+
+    def watched(self: Any, by: float) -> None:
+        for point in points:
+            if point.name == "target_commit":
+                point.passed()
+        commit(self, by)
+
+    Session.commit = watched  # type: ignore[method-assign]
+
+
 def moved() -> None:
     """Another host: nobody there knows of processes here."""
     from reconcile.cli.host import LinuxHost
@@ -232,6 +270,8 @@ def install(specs: str) -> None:
             disturbed(spec.removeprefix("disturb@"))
         elif spec == "rival":
             rivalled()
+        elif spec == "rival@postgres":
+            rivalled_in_postgres()
         elif spec == "elsewhere":
             moved()
         elif spec == "busy":
@@ -239,6 +279,8 @@ def install(specs: str) -> None:
         else:
             points.append(Point(spec))
     at_steps(points)
+    if any(point.name == "target_commit" for point in points):
+        at_target_commits(points)
     if any("@" in point.name for point in points):
         before_commits(points)
     if any(point.name.startswith("lock") for point in points):

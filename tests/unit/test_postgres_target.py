@@ -214,17 +214,17 @@ def test_a_bound_is_found_in_that_order(ordered: PostgresBed) -> None:
     ]
 
 
-@pytest.mark.parametrize("bound", ["a\0b", "a\udc80", "\ud800", "\0"])
 def test_a_bound_that_no_text_of_postgres_can_be_still_cuts_where_it_should(
-    ordered: PostgresBed, bound: str
+    ordered: PostgresBed,
 ) -> None:
     keys = ["", "a", "a\x01", "ab", "aé", "a\ue000", "\ud7ff", "\ue000", "b"]
     ordered.insert(*((key,) for key in keys))
     target = ordered.target()
-    below = [decode(line)[0] for line in target.lines(KeySpan(None, bound))]
-    above = [decode(line)[0] for line in target.lines(KeySpan(bound, None))]
-    assert below == sorted(key for key in keys if key <= bound)
-    assert above == sorted(key for key in keys if key > bound)
+    for bound in ("a\0b", "a\udc80", "\ud800", "\0"):
+        below = [decode(line)[0] for line in target.lines(KeySpan(None, bound))]
+        above = [decode(line)[0] for line in target.lines(KeySpan(bound, None))]
+        assert below == sorted(key for key in keys if key <= bound)
+        assert above == sorted(key for key in keys if key > bound)
 
 
 def test_a_table_without_that_order_is_read_once(
@@ -278,7 +278,7 @@ def test_an_account_that_is_a_uuid_is_in_order_of_its_text(make: Make) -> None:
 LETTERS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(keys=st.sets(LETTERS, min_size=1, max_size=30), cut=LETTERS)
 def test_any_texts_are_cut_as_the_source_cuts_them(
     ordered: PostgresBed, keys: set[str], cut: str
