@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .config import Job
-    from .model import Actor, Interval, Trigger
+    from .model import Actor, Interval, Rate, Trigger
     from .records import IntervalRecord
 
 
@@ -16,7 +16,8 @@ class Assignment:
     """One interval of one job to be worked.
 
     `version` is that of the record, `ABSENT` for a new one. `expected_ranges` is how many
-    the last completed interval had, for an estimate.
+    the last completed interval had, for an estimate. `replay`: it is begun late by a trigger,
+    and its start counts towards this rate.
     """
 
     job: Job
@@ -27,3 +28,4 @@ class Assignment:
     actor: Actor | None = None
     dry_run: bool = False
     expected_ranges: int | None = None
+    replay: Rate | None = None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import PurePath
 
+    from .model import Rate
+
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -68,11 +70,13 @@ class LeaseConfig(NamedTuple):
 class CatchUpConfig(NamedTuple):
     """`[jobs.NAME.catch_up]`. `policy` None: `all` for a dated source, else `latest`.
 
-    `window` None: 7 days, and at least two periods.
+    `window` None: 7 days, and at least two periods. `rate`: so many intervals may be begun
+    late per time; None: any number.
     """
 
     policy: str | None = None
     window: timedelta | None = None
+    rate: Rate | None = None
 
 
 class SourceConfig(NamedTuple):
@@ -156,8 +160,10 @@ class Job(NamedTuple):
     """`[jobs.NAME]`. `schedule` None: on demand. `start` is an instant in UTC. `timezone` is
     also that of an OnCalendar expression which names one.
 
-    `origin` is the file that says so. `max_intervals` None: no limit; `max_runtime` None:
-    no limit. `heartbeat` is the address of a dead-man's switch, which is a secret.
+    `max_wait`: so long may one call sleep in all, for a rate. `on_failed`: whether newer
+    intervals `continue`, or `block` until a person acts. `origin` is the file that says so.
+    `max_intervals` None: no limit; `max_runtime` None: no limit. `heartbeat` is the
+    address of a dead-man's switch, which is a secret.
     """
 
     name: str
@@ -174,6 +180,8 @@ class Job(NamedTuple):
     max_runtime: timedelta | None = None
     max_intervals: int | None = None
     heartbeat: str | None = None
+    max_wait: timedelta = MINUTE
+    on_failed: str = "continue"
     lease: LeaseConfig = LeaseConfig()
     catch_up: CatchUpConfig = CatchUpConfig()
 

@@ -17,6 +17,8 @@ from . import planning
 from .calendars.zones import zone
 from .config import TTL_NETWORK, TTL_ONE_HOST
 from .masking import beyond_host, mask_address, whose
+from .model import Rate
+from .rates import show_rate
 from .schedule import TICK, YEARS, Schedule
 from .toml import defaults
 from .toml_values import secret_file, show_duration
@@ -49,13 +51,14 @@ class Setting(NamedTuple):
 
 class EffectiveJob(NamedTuple):
     """One job. `coming` are its next scheduled instants in UTC, empty on demand; `local` the
-    same in the job's time zone."""
+    same in the job's time zone. `notes` are of settings that can be kept only by chance."""
 
     name: str
     origin: str
     settings: Sequence[Setting]
     coming: Sequence[datetime]
     local: Sequence[datetime]
+    notes: Sequence[str] = ()
 
 
 class Effective(NamedTuple):
@@ -101,6 +104,7 @@ def effective(
                 list(_settings(job, _table(tables[job.origin]["jobs"][job.name]), ttl)),
                 coming[job.name],
                 [instant.astimezone(zone(job.timezone)) for instant in coming[job.name]],
+                list(_notes(job)),
             )
             for job in jobs
         ],
@@ -111,6 +115,20 @@ def _keep(config: Config, written: Mapping[str, object]) -> Setting:
     given = "keep" in written
     told = "" if given else defaults()["store.keep"]
     return Setting("store.keep", show_duration(config.store.keep), given, told)
+
+
+def _notes(job: Job) -> Iterator[str]:
+    """What is shorter than the time between two calls of cron: it is over before anybody comes."""
+    if job.schedule is None:
+        return
+    knock = planning.knock(Schedule(job.schedule, job.timezone, job.dst))
+    for key, given in (("deadline", job.deadline), ("catch_up.window", job.catch_up.window)):
+        if given is not None and given < knock:
+            yield (
+                f"jobs.{job.name}.{key}: {show_duration(given)} is shorter than the"
+                f" {show_duration(knock)} between two calls of cron that this schedule needs: an"
+                " interval whose call is late, or that is taken up again, is over it already"
+            )
 
 
 def _settings(job: Job, written: Mapping[str, object], usual_ttl: timedelta) -> Iterator[Setting]:
@@ -192,7 +210,7 @@ def _value(job: Job, key: str, ttl: timedelta) -> object:
     if table == "catch_up":
         if schedule is None:
             return None
-        return job.catch_up_policy if name == "policy" else planning.window(job, schedule)
+        return _catch_up(job, name, schedule)
     tables: Mapping[str, tuple[object, ...]] = {
         "": (job, job.work),
         "lease": (job.lease,),
@@ -203,11 +221,21 @@ def _value(job: Job, key: str, ttl: timedelta) -> object:
     return next(getattr(one, name) for one in tables[table] if hasattr(one, name))
 
 
+def _catch_up(job: Job, name: str, schedule: Schedule) -> object:
+    if name == "policy":
+        return job.catch_up_policy
+    if name == "rate":
+        return job.catch_up.rate
+    return planning.window(job, schedule)
+
+
 def _shown(key: str, value: object) -> Json:
     """A value as the file spells it, in JSON's types; None for what is empty."""
     shown: Json = None
     if isinstance(value, timedelta):
         shown = show_duration(value)
+    elif isinstance(value, Rate):
+        shown = show_rate(value)
     elif isinstance(value, datetime):
         shown = value.isoformat().replace("+00:00", "Z")
     elif key in _SHARES and isinstance(value, float):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from .errors import ReconcileError
-    from .model import Holder, Lease, Outcome, Trigger
+    from .model import Holder, Lease, Outcome, Rate, Trigger
     from .planning import Pause
     from .records import GuardReport
     from .rows import Change
@@ -119,6 +119,7 @@ class IntervalReport:
     earlier command. `span`: so many intervals are final as one.
     `refused_hash`: somebody approved that plan, and it is not the one that stands;
     `refused_guard` is what a guard had said of it. `run_id` is empty where there was no run.
+    `blocks`: so many newer ones wait until a person acts on it.
     """
 
     job: str
@@ -154,6 +155,7 @@ class IntervalReport:
     refused_hash: str | None = None
     refused_guard: GuardReport | None = None
     run_id: str = ""
+    blocks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,8 @@ class RunReport:
 
     `lease` is the other holder's when busy, `waiting` the interval that waits for it;
     `lease_phase` is what `lease_ranges` counts.
-    `pause` is in force where the outcome says so.
+    `pause` is in force where the outcome says so; `rate` is what `waiting`, with `left` in all,
+    waits for until `retry_at`.
     `next_due`, `last` and `new` explain that nothing was due.
     """
 
@@ -201,6 +204,8 @@ class RunReport:
     usual_seconds: float | None = None
     slowest_seconds: float | None = None
     pause: Pause | None = None
+    rate: Rate | None = None
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,3 +82,14 @@ def _open_holders(store: Store, keeper: LeaseKeeper) -> Iterator[Holder]:
         if run.generation < keeper.fence.generation and "boot_id" in run.holder:
             facts: dict[str, Any] = {name: run.holder.get(name) for name in Holder.__slots__}
             yield Holder(**facts)
+
+
+def read_floor(keeper: LeaseKeeper, work: Work, store: Store, runtime: Runtime) -> FenceRow | None:
+    """The target's fence row, even where an expired holder was stopped in a commit, which keeps
+    readers away."""
+    try:
+        return work.floor(keeper.fence.key)
+    except TargetLocked as locked:
+        if not end_blocker(keeper, store, runtime, locked):
+            raise
+    return work.floor(keeper.fence.key)

@@ -21,6 +21,7 @@ from .errors import (
 )
 from .events import IntervalReport, Started
 from .model import ABSENT, Append, Ending, Holder, Kind, Outcome, Put, State, Trigger
+from .rates import STARTS, starts_of, with_start
 from .records import OPEN, IntervalRecord, RunRecord, closed, given_up, run_key, to_text
 from .takeover import killed_once_more, takeover_facts
 from .trail import guard_told
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from .assignment import Assignment
     from .errors import OldOverNew, ReconcileError
     from .leasing import LeaseKeeper
-    from .model import Grant, Json, JsonObject, Proof, Unproved, Write
+    from .model import Grant, Json, JsonObject, Proof, Rate, Unproved, Write
     from .ports import Runtime, Step, Store
     from .records import GuardReport
 
@@ -102,9 +103,16 @@ class Journal:
         if previous is not None:
             record = killed_once_more(record, self._job.max_attempts, now)
         writes += [self._put_run(self._run), self._put(record)]
+        if self._task.replay is not None:
+            writes.append(self._replayed(self._task.replay, now))
         self._keeper.commit(writes)
         self.record, self._version = record, self._version + 1
         return self._started(previous)
+
+    def _replayed(self, rate: Rate, now: datetime) -> Put:
+        starts = with_start(starts_of(self._store, self._job.name), rate, now)
+        value: JsonObject = {"starts": [to_text(start) for start in starts]}
+        return Put(Kind.JOB, self._job.name, STARTS, value)
 
     def _close_predecessors(self, now: datetime, writes: list[Write]) -> RunRecord | None:
         """Close what a dead or silent holder left open, of this interval or of another.

@@ -124,7 +124,7 @@ class Lease:
 class Kind(StrEnum):
     """What a record is about. Keys sort by code point within (kind, job)."""
 
-    JOB = "job"  # one per job, key "": horizon, schedule versions, pause
+    JOB = "job"  # key "": horizon, schedule versions, pause; key "catch_up": starts of replays
     INTERVAL = "interval"  # key: Interval.key
     RUN = "run"  # key: <interval key>/<number, 6 digits>
     EVENT = "event"  # key: <interval key, or job>/<sequence, 20 digits>, appended only

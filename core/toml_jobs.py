@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from .calendars import GAPS, OVERLAPS, USUAL_DST, UTC_NAME, Dst, split_zone
 from .config import (
+    DAY,
     MIN_TTL,
     TTL_ONE_HOST,
     CatchUpConfig,
@@ -15,6 +17,7 @@ from .config import (
     LeaseConfig,
 )
 from .errors import ConfigError
+from .rates import parse_rate
 from .schedule import Schedule
 from .toml_alerts import read_heartbeat
 from .toml_endpoints import check_fields, read_shared, read_source, read_target
@@ -24,15 +27,19 @@ from .trust import RENEWALS_PER_TTL
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .model import Rate
     from .toml_values import Section
 
 T = TypeVar("T")
 
+A_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
+"""Where a year begins that has all days."""
+
 CATCH_UP_POLICIES = ("all", "latest", "none")
+ON_FAILED = ("continue", "block")
 
 _LATER_KEYS = (
     "command", "python", "ranges", "env", "env_file", "cwd", "kill_after", "notify",
-    "on_failed", "max_wait",
 )  # fmt: skip
 _OTHER_WORK = ("command", "python")
 
@@ -51,8 +58,9 @@ def read_job(section: Section, name: str, folder: Path) -> Job | None:
         section.whole("max_attempts", 1),
         section.whole("max_intervals", 1),
     )
-    retry_delay = section.duration("retry_delay")
     heartbeat = read_heartbeat(section)
+    retry_delay, max_wait = section.duration("retry_delay"), section.duration("max_wait")
+    on_failed = section.choice("on_failed", ON_FAILED)
     lease = _lease(section.section("lease"))
     catch_up = _catch_up(section.section("catch_up"), schedule)
     if "schedule" not in section:
@@ -78,6 +86,8 @@ def read_job(section: Section, name: str, folder: Path) -> Job | None:
         max_runtime=max_runtime,
         max_intervals=max_intervals,
         heartbeat=heartbeat,
+        max_wait=_or(max_wait, plain.max_wait),
+        on_failed=_or(on_failed, plain.on_failed),
         lease=lease,
         catch_up=catch_up,
     )
@@ -146,7 +156,7 @@ def _lease(section: Section) -> LeaseConfig:
 
 
 def _catch_up(section: Section, schedule: Schedule | None) -> CatchUpConfig:
-    section.later("rate")
+    rate = _rate(section, schedule)
     policy = section.choice("policy", CATCH_UP_POLICIES)
     window = section.duration("window")
     section.finish()
@@ -157,7 +167,26 @@ def _catch_up(section: Section, schedule: Schedule | None) -> CatchUpConfig:
             f"is shorter than a period of the schedule, {show_duration(period)}",
             "make it longer, or leave it out: 7 days, and at least two periods",
         )
-    return CatchUpConfig(policy=policy, window=window)
+    return CatchUpConfig(policy=policy, window=window, rate=rate)
+
+
+def _rate(section: Section, schedule: Schedule | None) -> Rate | None:
+    """How many intervals may be begun late per time; one that is no faster than the
+    schedule itself is refused, for what was missed once would never be caught up."""
+    text = section.text("rate")
+    if text is None:
+        return None
+    try:
+        rate = parse_rate(text)
+    except ConfigError as error:
+        section.wrong("rate", f"is {text!r}, not a rate", error.hint)
+        return None
+    if schedule is not None:
+        come = schedule.count(A_YEAR, A_YEAR + 366 * DAY)
+        if come * rate.per >= 366 * DAY * rate.amount:
+            text = f"is no faster than the schedule, which has {come:,} intervals a year"
+            section.wrong("rate", f"{text}: what was missed would never be caught up", "raise it")
+    return rate
 
 
 def _entitlements(section: Section, name: str, folder: Path) -> EntitlementsConfig | None:

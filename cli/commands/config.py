@@ -30,6 +30,9 @@ def config(call: Call, job: OneJobArgument = None) -> int:
     from ..render.watch import style_of
 
     call.env.data(text(found, style_of(call, terminal=call.env.stdout_is_terminal)))
+    if not call.options.quiet:
+        notes = (note for job in found.jobs for note in job.notes)
+        call.env.words("".join(f"warning: {note}\n" for note in notes))
     if not found.jobs and not call.options.quiet:
         style = style_of(call, terminal=call.env.stderr_is_terminal)
         call.env.words(f"no job is configured; an example: {style.program} init\n")

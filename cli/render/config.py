@@ -89,6 +89,7 @@ def as_object(found: Effective) -> dict[str, Any]:
                 "file": job.origin,
                 "next": [words.rfc3339(instant) for instant in job.coming],
                 "next_local": [instant.isoformat() for instant in job.local],
+                "notes": list(job.notes),
                 **_object(job.settings),
             }
             for job in found.jobs

@@ -27,7 +27,8 @@ _OVERTAKEN = "overtaken"
 class Fault(NamedTuple):
     """`state` and `text` are a sentence, `remarks` follow it. `do` is the command that mends
     it, `look` the one that shows how it stands, each with its label. `brief`: the sentence
-    where a line has no room for the accounts. `insists`: a line names `do` too."""
+    where a line has no room for the accounts. `insists`: a line names `do` too. `also` is another
+    command, that mends it in another way."""
 
     state: str
     text: str
@@ -37,6 +38,7 @@ class Fault(NamedTuple):
     accounts: Mapping[str, str] = {}
     brief: str = ""
     insists: bool = False
+    also: tuple[str, str] | None = None
 
 
 def fault(report: IntervalReport, style: Style, *, dry_run: bool) -> Fault:
@@ -58,7 +60,7 @@ def full(report: IntervalReport, found: Fault, style: Style) -> Told:
     told.details += left_out(found.accounts, style)
     for remark in found.remarks:
         told.prose(style.commands(remark), style.width)
-    for command in (found.do, found.look):
+    for command in (found.do, found.also, found.look):
         if command is not None:
             told.command(*command, style.width)
     return told
@@ -69,6 +71,9 @@ def line(found: Fault, style: Style) -> str:
     parts = [f"{found.state}{found.brief or found.text}", *map(style.commands, found.remarks)]
     if found.do is not None and (found.insists or found.look is None):
         label, command = found.do
+        parts.append(f"{label[0].lower()}{label[1:]}: {command}")
+    if found.also is not None:
+        label, command = found.also
         parts.append(f"{label[0].lower()}{label[1:]}: {command}")
     if found.look is not None:
         parts.append(f"see: {found.look[1]}")
@@ -197,8 +202,18 @@ def _ended(report: IntervalReport, style: Style) -> Fault:
         do = _resume("Work it all the same", report, style)
     elif not failed and report.span == 1:
         do = _rerun(report, style)
-    state = "failed" if failed else "skipped"
-    return Fault(state, text, (), do, _look(report, style), insists=True)
+    ended = Fault(
+        "failed" if failed else "skipped", text, (), do, _look(report, style), insists=True
+    )
+    if not report.blocks:
+        return ended
+    verb = "waits" if report.blocks == 1 else "wait"
+    newer = words.count(report.blocks, "newer interval")
+    skip = f'{style.program} skip {report.job} {report.interval} -m "why"'
+    return ended._replace(
+        remarks=(f'{newer} {verb} for it (on_failed = "block")',),
+        also=("To go on without it", skip),
+    )
 
 
 def _dry(report: IntervalReport, style: Style) -> Fault:

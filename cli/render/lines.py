@@ -135,6 +135,8 @@ def run(report: RunReport, style: Style) -> str:
         return f"{report.job} {word}{due}"
     if report.pause is not None:
         return f"{report.job} {word} {words.paused(report.pause, report.at)}"
+    if report.rate is not None:
+        return f"{report.job} {word}{words.rated(report)}"
     from .faults import because, one_line
 
     until = ""

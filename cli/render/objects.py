@@ -44,6 +44,9 @@ def run(report: RunReport, code: int) -> dict[str, Any]:
         value["next_due"] = rfc3339(report.next_due)
     if report.retry_at is not None:
         value["retry_at"] = rfc3339(report.retry_at)
+    if report.rate is not None:
+        value["waiting"] = report.waiting
+        value["backlog"] = report.left
     if report.pause is not None:
         value["pause"] = pause(report.pause)
     if report.error is not None:
@@ -86,6 +89,8 @@ def interval(report: IntervalReport) -> dict[str, Any]:
         value["failed_at"] = rfc3339(report.failed_at)
     if report.retry_at is not None:
         value["retry_at"] = rfc3339(report.retry_at)
+    if report.blocks:
+        value["blocks"] = report.blocks
     if report.reason is not None:
         value["reason"] = report.reason
     if report.quarantined:

@@ -199,6 +199,10 @@ def run(report: RunReport, style: Style) -> Told:
         on = f'{style.program} unpause {report.job} -m "why"'
         told.command("To let triggers go on", on, style.width)
         return told
+    if report.rate is not None:
+        told = Told(report.job, "waiting", words.rated(report))
+        told.prose("The next trigger goes on then; nothing is lost.", style.width)
+        return told
     told = Told(report.job, report.outcome.value.replace("_", " "), because(report.error))
     told.details += _hint(report.error, style)
     if report.lease is not None:

@@ -84,6 +84,9 @@ def _interval(view: IntervalView) -> dict[str, Any]:
         "trigger": None if record.trigger is None else record.trigger.value,
         "rerun": record.rerun,
         "started_at": rfc3339(record.started_at),
+        "delayed_seconds": None
+        if record.started_at is None
+        else round(seconds_between(record.scheduled_at, record.started_at), 3),
         "last_checkpoint_at": rfc3339(record.last_checkpoint_at),
         "completed_at": rfc3339(record.completed_at),
         "repair_owner": record.repair_owner,

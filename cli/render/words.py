@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...core.events import IntervalReport, PlannedAnew, Started, Stopping, Waits
+    from ...core.events import IntervalReport, PlannedAnew, RunReport, Started, Stopping, Waits
     from ...core.model import Lease
     from ...core.planning import Pause
 
@@ -249,6 +249,17 @@ def paused(pause: Pause, now: datetime) -> str:
         left = span(seconds_between(now, pause.until))
         until = f"until {moment(pause.until, now)} ({left})"
     return f'{until} by {shown(pause.actor)}: "{shown(pause.reason)}"'
+
+
+def rated(report: RunReport) -> str:
+    """` for its rate of 4/h until 03:31:00Z: 2026-11-28 and 12 more`."""
+    from ...core.rates import show_rate  # not before there is a rate
+
+    assert report.rate is not None
+    assert report.retry_at is not None
+    more = f" and {report.left - 1:,} more" if report.left > 1 else ""
+    until = moment(report.retry_at, report.at)
+    return f" for its rate of {show_rate(report.rate)} until {until}: {report.waiting}{more}"
 
 
 def short_changes(changes: Mapping[str, int]) -> str:

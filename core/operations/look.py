@@ -13,7 +13,7 @@ from ..model import ABSENT, Interval, Kind, LeaseKey, State, instant_key
 from ..records import OPEN, IntervalRecord, JobRecord
 from ..schedule import instant_id, read_id
 from ..trail import changed_by
-from .history import LOOKED_AT, newest
+from .history import LOOKED_AT, History, newest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -100,6 +100,7 @@ def look(
         completed=newer,
         open_runs={run.key.rpartition("/")[0] for run in runs},
         pauses=pauses,
+        failed=_failed_for_good(store, job, now),
     )
     return Look(
         now=now,
@@ -112,6 +113,14 @@ def look(
         void=found.void,
         completed=newer,
     )
+
+
+def _failed_for_good(store: Store, job: Job, now: datetime) -> IntervalRecord | None:
+    """The oldest interval that holds up newer ones until a person acts."""
+    if job.on_failed != "block":
+        return None
+    failed, _ = History(store, job.name, now, first=FEW).failures(LOOKED_AT)
+    return next((one for one in reversed(failed) if one.reason == "attempts"), None)
 
 
 class _Found:
@@ -281,7 +290,7 @@ def named_instant(store: Store, seen: Look, job: str, text: str) -> datetime:
             for record, _ in open_records(store, job)
             if record.scheduled_at <= seen.now
         ][:1]
-        instants += [due.interval.scheduled_at for due in seen.decision.due]
+        instants += [due.interval.scheduled_at for due in seen.decision.owed]
         if instants:
             return min(instants)
         raise UsageError(

@@ -22,7 +22,7 @@ from ..trail import OF_JOB
 from .doubts import doubts
 from .history import History, times
 from .look import Look, find_instant, look, read_interval
-from .problems import failed_for_good, overtaken, paused, problems
+from .problems import blocked, failed_for_good, overtaken, paused, problems
 from .views import SHOWN, Choice, Viewer, newest_grant
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def _job(app: Application, store: Store, job: Job, now: datetime, choice: Choice
             *problems(job, waiting, now),
             *failed_for_good(job, failed, more),
             *overtaken(history, job, seen),
+            *blocked(job, seen),
             *paused(job, seen),
         ],
         usual_seconds=took.usual,

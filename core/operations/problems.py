@@ -135,6 +135,18 @@ def overtaken(history: History, job: Job, seen: Look) -> Iterator[Problem]:
     yield Problem("-", text, (f"reconcile status {job.name}",))
 
 
+def blocked(job: Job, seen: Look) -> Iterator[Problem]:
+    """That newer intervals wait for a person to act on one that has failed for good."""
+    found = seen.decision.blocked
+    if found is None or not found.failed:
+        return
+    name = f"{job.name} {found.record.id}"
+    number = len(found.held)
+    wait = "1 newer interval waits" if number == 1 else f"{number:,} newer ones wait"
+    commands = (f'reconcile resume {name} -m "why"', f'reconcile skip {name} -m "why"')
+    yield Problem("!", f'{name}: {wait} for it (on_failed = "block")', commands)
+
+
 def paused(job: Job, seen: Look) -> Iterator[Problem]:
     """Who paused the job, until when, and why: nothing is wrong, but nothing happens either."""
     pause = seen.decision.pause

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..config import Job
     from ..events import DryRun
     from ..model import Interval, Lease
-    from ..planning import Waiting
+    from ..planning import Blocked, Due, Waiting
     from ..ports import Store
     from .look import Look
 
@@ -71,6 +71,28 @@ def paused_report(job: Job, seen: Look) -> RunReport:
         next_interval=following.id if following else None,
         pause=seen.decision.pause,
     )
+
+
+def rate_report(
+    report: RunReport, job: Job, left: Sequence[Due], until: datetime, seen: Look
+) -> RunReport:
+    """The same, of a trigger that ends because its rate lets nothing more begin until then. What
+    did not complete still decides the outcome."""
+    done = report.outcome in (Outcome.COMPLETED, Outcome.NOTHING_DUE)
+    return replace(
+        report,
+        outcome=Outcome.WAITING if done else report.outcome,
+        retry_at=until,
+        rate=job.catch_up.rate,
+        waiting=left[0].interval.id,
+        waiting_seconds=(seen.now - left[0].interval.scheduled_at).total_seconds(),
+        left=seen.decision.backlog,
+    )
+
+
+def blocked_report(job: Job, blocked: Blocked, now: datetime) -> IntervalReport:
+    """How an interval stands that failed for good, and holds up newer ones."""
+    return replace(report_of(job, blocked.record, now), blocks=len(blocked.held))
 
 
 def waiting_report(job: Job, waiting: Waiting, now: datetime) -> IntervalReport:

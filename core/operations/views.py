@@ -93,7 +93,7 @@ class Viewer:
         if choice.state is not None and choice.state not in FINAL:
             opened = [record for record, _ in open_records(self._store, self._job.name)]
             records = [one for one in reversed(opened) if one.scheduled_at <= self._seen.now]
-        new = [due.interval.scheduled_at for due in self._seen.decision.due if due.record is None]
+        new = [due.interval.scheduled_at for due in self._seen.decision.owed if due.record is None]
         begun = iter(records)
         following = next(begun, None)
         for instant in chain(reversed(new), [None]):
@@ -121,7 +121,7 @@ class Viewer:
             for record, _ in open_records(self._store, self._job.name)
             if record.scheduled_at <= self._seen.now and record.scheduled_at not in gone
         ]
-        due = self._seen.decision.due
+        due = self._seen.decision.owed
         found += [self.pending(d.interval.scheduled_at) for d in due if d.record is None]
         return sorted(found, key=lambda view: view.record.scheduled_at)
 

@@ -7,7 +7,7 @@ the holder looks again before it lets go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -18,30 +18,36 @@ from ..engine import Engine
 from ..errors import (
     LeaseBusy,
     OverlapIsNewer,
-    ReconcileError,
     StoreBusy,
     StoreUnreachable,
-    TargetLocked,
     WriteConflict,
 )
 from ..events import DryRun, IntervalReport, RunReport, Warned
-from ..fencing import end_blocker
 from ..leasing import LeaseKeeper, Terms
 from ..model import ABSENT, Kind, LeaseKey, Outcome, Put, Trigger, instant_key
+from .comparing import compare
 from .doubts import doubts
 from .history import completed
 from .look import Look, look, new_record, read_interval
-from .recovery import disagreement, taken_back
-from .reports import as_run, busy_report, paused_report, trigger_report, waiting_report
+from .pacing import Sleep, begins_at, is_replay
+from .reports import (
+    as_run,
+    blocked_report,
+    busy_report,
+    paused_report,
+    rate_report,
+    trigger_report,
+    waiting_report,
+)
 from .taking import due_now, named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..config import Job
-    from ..model import Actor, FenceRow, StoreFacts, Write
+    from ..model import Actor, StoreFacts, Write
     from ..planning import Due
-    from ..ports import Store, Work
+    from ..ports import Store
     from .application import Application
 
 LOOK_EVERY = timedelta(hours=1)
@@ -80,10 +86,14 @@ class Visit:
     _conflicts: int = 0
     _looked_before: datetime | None = None
     """When a trigger was here before this one."""
+    _sleep: Sleep = field(init=False)
     _target_at: datetime = NEVER
     """The newest interval that the target has completed, as far as this visit knows."""
     _seen: Look | None = None
     """What was read, as long as nothing of it was changed."""
+
+    def __post_init__(self) -> None:
+        self._sleep = Sleep(self.job.max_wait.total_seconds())
 
     def idle(self) -> RunReport | None:
         """What a knock reports that finds nothing to do; None where it would do something.
@@ -134,7 +144,9 @@ class Visit:
             self.app.runtime.reached("lease_acquired")
             self._seen = None
             if not (self.dry_run or self._leaves_target_alone(seen)):
-                self._recover(keeper, seen, bool(due))
+                self._looked = True
+                found = compare(self.app, self.store, self.job, keeper, seen, has_due=bool(due))
+                self._target_at = found or self._target_at
             return self._work_through(keeper, until)
         finally:
             keeper.abandon()
@@ -181,45 +193,6 @@ class Visit:
             return False
         return not timedelta(0) <= seen.now - looked_at < LOOK_EVERY
 
-    def _recover(self, keeper: LeaseKeeper, seen: Look, has_due: bool) -> None:
-        """See whether store, target or clock went back, before anything is decided from either."""
-        self._looked = True
-        back = list(taken_back(self.job, seen))
-        if back:
-            keeper.commit(back)
-        work = self.app.build_work(self.job)
-        try:
-            if not work.fenced:
-                return
-            row = self._floor(work, keeper)
-        except TargetLocked:
-            if not has_due:
-                return
-            # Somebody else's lock says nothing of who is newer, and may be gone in a moment.
-            keeper.release(None)
-            raise
-        except ReconcileError:
-            return  # working the interval meets the same fault, and reports it
-        finally:
-            work.close()
-        newest = row.newest if row is not None else None
-        if newest is not None and newest.scheduled_at <= seen.now:
-            self._target_at = newest.scheduled_at
-        writes = disagreement(self.store, self.job, seen, newest)
-        if writes:
-            keeper.commit(writes)
-            self.app.runtime.reached("recovered")
-
-    def _floor(self, work: Work, keeper: LeaseKeeper) -> FenceRow | None:
-        """The target's fence row, even where an expired holder was stopped in a commit, which
-        keeps readers away."""
-        try:
-            return work.floor(LeaseKey(self.job.name))
-        except TargetLocked as locked:
-            if not end_blocker(keeper, self.store, self.app.runtime, locked):
-                raise
-        return work.floor(LeaseKey(self.job.name))
-
     def _work_through(self, keeper: LeaseKeeper, until: float | None) -> RunReport:
         tried: set[str] = set()
         reports: list[IntervalReport] = []
@@ -234,8 +207,11 @@ class Visit:
             if not self.dry_run and not self._write_decisions(keeper, seen):
                 continue
             may_go_on = self._may_go_on(reports, until)
-            if due and may_go_on:
-                reports.append(self._work(keeper, due[0], until))
+            waits = self._waits(seen, due) if may_go_on else None
+            if waits is not None and self._sleeps(keeper, waits, seen.now, until):
+                continue
+            if due and may_go_on and waits is None:
+                reports.append(self._work(keeper, due[0], until, seen))
                 tried.add(due[0].interval.key)
                 if reports[-1].outcome is Outcome.COMPLETED:
                     self._target_at = max(self._target_at, due[0].interval.scheduled_at)
@@ -246,14 +222,32 @@ class Visit:
                 from .pruning import when_done
 
                 when_done(self.app, self.store, self.job, seen, self._looked_before, keeper)
+            may_take = may_go_on and self.only is None and waits is None
             try:
-                keeper.release(overlaps if may_go_on and self.only is None else None)
+                keeper.release(overlaps if may_take else None)
             except OverlapIsNewer:
                 continue
             except (StoreUnreachable, StoreBusy):
                 pass  # the work is done and recorded; the lease is found dead, or expires
             self.app.runtime.reached("released")
-            return self._report(seen, reports, left=bool(due))
+            return self._report(seen, reports, left=due, waits=waits)
+
+    def _waits(self, seen: Look, due: Sequence[Due]) -> datetime | None:
+        """When the rate lets the next interval be begun; None where it may be at once."""
+        if self.dry_run or not due or not self._replays(seen, due[0]):
+            return None
+        at = begins_at(self.store, self.job, seen.now)
+        return at if at > seen.now else None
+
+    def _replays(self, seen: Look, due: Due) -> bool:
+        return self.only is None and is_replay(self.job, seen, due)
+
+    def _sleeps(
+        self, keeper: LeaseKeeper, at: datetime, now: datetime, until: float | None
+    ) -> bool:
+        """Sleep until then; False, at once, where that is too long for one trigger."""
+        seconds = (at - now).total_seconds()
+        return self._sleep.until(self.app.runtime, seconds, until, keeper.progressed)
 
     @staticmethod
     def _holds(report: IntervalReport) -> bool:
@@ -272,7 +266,9 @@ class Visit:
             return False
         return until is None or self.app.runtime.clock.boot() < until
 
-    def _work(self, keeper: LeaseKeeper, due: Due, until: float | None) -> IntervalReport:
+    def _work(
+        self, keeper: LeaseKeeper, due: Due, until: float | None, seen: Look
+    ) -> IntervalReport:
         if keeper.lease.interval != due.interval.key:
             keeper.regrant(due.interval.key)
         record = new_record(due)
@@ -289,6 +285,7 @@ class Visit:
                 actor=self.actor,
                 dry_run=self.dry_run,
                 expected_ranges=self._last_ranges(),
+                replay=self.job.catch_up.rate if self._replays(seen, due) else None,
             )
             engine = Engine(self.store, self.facts.id, keeper, self.app.runtime, work, task, until)
             report = engine.work()
@@ -345,19 +342,29 @@ class Visit:
         return True
 
     def _report(
-        self, seen: Look, reports: Sequence[IntervalReport], *, left: bool = False
+        self,
+        seen: Look,
+        reports: Sequence[IntervalReport],
+        *,
+        left: Sequence[Due] = (),
+        waits: datetime | None = None,
     ) -> RunReport:
-        """All that was worked and all that waits. `left`: something due was not begun."""
-        if seen.decision.pause is not None and self.only is None and not (reports or self.dry_run):
+        """All that was worked and all that waits. `left`: what is due and was not begun; `waits`:
+        until when the rate keeps it."""
+        by_hand = self.only is not None
+        if seen.decision.pause is not None and not (by_hand or reports or self.dry_run):
             return paused_report(self.job, seen)
         tried = {instant_key(r.scheduled_at) for r in reports}
         waiting = [
             waiting_report(self.job, w, seen.now)
             for w in seen.decision.waiting
-            if self.only is None and w.interval.key not in tried
+            if not by_hand and w.interval.key not in tried
         ]
-        interrupted = left and not reports and self.app.runtime.stop.reason is not None
-        return trigger_report(
+        blocked = seen.decision.blocked
+        if blocked is not None and not by_hand and blocked.failed:
+            waiting.append(blocked_report(self.job, blocked, seen.now))
+        interrupted = bool(left) and not reports and self.app.runtime.stop.reason is not None
+        report = trigger_report(
             self.store,
             self.job,
             seen,
@@ -366,3 +373,4 @@ class Visit:
             interrupted=interrupted,
             dry_run=self._preview,
         )
+        return report if waits is None else rate_report(report, self.job, left, waits, seen)

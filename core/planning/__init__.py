@@ -32,6 +32,12 @@ works one interval and decides again: 250,000 missed intervals take milliseconds
 To read only the newest records, the caller keeps `Decision.settled` (`JobRecord.settled_at`)
 once the skips are written, and gives it as the next horizon (`floor`).
 
+With `on_failed = "block"` nothing new is begun while an older interval, that triggers had begun,
+is not finished: it waits for its retry or for somebody, or has failed for good. The last of these
+holds until a person acts on it, or by hand completes a newer one.
+
+A time that clocks have left out, and that `dst_gap` says to skip, is recorded as that.
+
 What fell into a pause goes by a rule of its own (see `pauses`); while it lasts, nothing is
 decided about it.
 
@@ -39,14 +45,15 @@ The store's clock may have jumped ahead and come back. Records, failures and hor
 than its now are void: they neither cover nor delay anything.
 """
 
-from .decisions import Decision, Due, Skip, Waiting
+from .decisions import Blocked, Decision, Due, Skip, Waiting
 from .pauses import Pause, in_force, paused, pauses_of, unpaused
-from .policy import deadline, deadline_of, retry_at, window
+from .policy import deadline, deadline_of, knock, retry_at, window
 from .versions import first_horizon, floor, schedule_of, seen, timezone_at
 from .walk import LONG_SKIP, decide
 
 __all__ = [
     "LONG_SKIP",
+    "Blocked",
     "Decision",
     "Due",
     "Pause",
@@ -58,6 +65,7 @@ __all__ = [
     "first_horizon",
     "floor",
     "in_force",
+    "knock",
     "paused",
     "pauses_of",
     "retry_at",

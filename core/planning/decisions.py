@@ -51,6 +51,15 @@ class Waiting(NamedTuple):
     until: datetime | None = None
 
 
+class Blocked(NamedTuple):
+    """New intervals that are due, and are not begun before a person or a retry has finished an
+    older one: that of `record`. `failed`: it has failed for good."""
+
+    record: IntervalRecord
+    held: Sequence[Due]
+    failed: bool
+
+
 class Decision(NamedTuple):
     """What to do now. `due` is in order of work, and holds no more than the limit of those
     that are new; `backlog` counts all that are due or unfinished, tried ones too. Those in
@@ -72,3 +81,9 @@ class Decision(NamedTuple):
     overtaken: Sequence[Skip] = ()
     pause: Pause | None = None
     paused: int = 0
+    blocked: Blocked | None = None
+
+    @property
+    def owed(self) -> Sequence[Due]:
+        """All that is due, whether or not an older one blocks it."""
+        return self.due if self.blocked is None else [*self.due, *self.blocked.held]

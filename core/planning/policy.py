@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..config import DAY, HOUR, MINUTE
 from ..records import from_text
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from ..config import Job
     from ..model import Interval
     from ..records import IntervalRecord
     from ..schedule import Schedule
+
+
+SAMPLE = 1500
+"""So many instants, as many as there are minutes in a day, show which minutes there are."""
+SAMPLE_FROM, SAMPLE_UNTIL = datetime(2024, 1, 1, tzinfo=UTC), datetime(2034, 1, 1, tzinfo=UTC)
 
 
 def retry_at(job: Job, record: IntervalRecord) -> datetime | None:
@@ -45,6 +52,15 @@ def deadline(job: Job, schedule: Schedule | None) -> timedelta:
         return job.deadline
     period = (schedule.period if schedule else None) or DAY
     return min(max(period, 15 * MINUTE), DAY)
+
+
+def knock(schedule: Schedule) -> timedelta:
+    """How often cron has to knock: the largest of 10, 5 and 1 minutes that hits every scheduled
+    minute; for a schedule by the second, every minute. Judged by a sample of its instants."""
+    minutes = {
+        instant.minute for instant in islice(schedule.between(SAMPLE_FROM, SAMPLE_UNTIL), SAMPLE)
+    }
+    return next(step * MINUTE for step in (10, 5, 1) if all(n % step == 0 for n in minutes))
 
 
 def window(job: Job, schedule: Schedule | None) -> timedelta:

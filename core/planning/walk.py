@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..model import State, Trigger
 from ..records import from_text
 from ..schedule import TICK
-from .decisions import Decision, Due, Skip, Waiting
+from .decisions import Blocked, Decision, Due, Skip, Waiting
 from .pauses import in_force
 from .policy import deadline, retry_at, window
 
@@ -39,6 +39,7 @@ def decide(
     completed: datetime | None = None,
     open_runs: Collection[str] = (),
     pauses: Sequence[Pause] = (),
+    failed: IntervalRecord | None = None,
 ) -> Decision:
     """Decide what this trigger has to do. All instants are the store's.
 
@@ -47,10 +48,11 @@ def decide(
     attempted already; they are neither due nor waiting. `schedule` None: on demand.
     `completed`: the newest completed instant where older ones may no longer be applied;
     `open_runs` are the keys of intervals with a run that is not closed. `pauses` are the job's,
-    oldest first.
+    oldest first. `failed`: the oldest interval that failed for good and that nothing newer has
+    made up for; asked for where the job says `on_failed = "block"`.
     """
     walk = _Walk(job, schedule, now, tried, limit, pauses)
-    walk.completed, walk.open_runs = completed, open_runs
+    walk.completed, walk.open_runs, walk.failed = completed, open_runs, failed
     settled_until = horizon - TICK
     for record, version in records:
         if record.scheduled_at > now:
@@ -97,6 +99,9 @@ class _Walk:
         self.waiting: list[Waiting] = []
         self.overtaken: list[Skip] = []
         self.completed: datetime | None = None
+        self.failed: IntervalRecord | None = None
+        # The oldest interval that was begun by triggers and is not finished.
+        self.unfinished: IntervalRecord | None = None
         self.open_runs: Collection[str] = ()
         self.pauses = pauses
         self.pause = in_force(pauses, now)
@@ -107,6 +112,9 @@ class _Walk:
 
     def gap(self, after: datetime, until: datetime) -> None:
         """Sort the scheduled instants of ``(after, until]``, none of which has a record."""
+        if self.schedule is not None and after < until:
+            for instant in self.schedule.gaps(after, until):
+                self.skips.append(Skip(self.schedule.interval(self.job.name, instant), "dst_gap"))
         for pause in self.pauses:
             end = self._end(pause)
             if after < end and pause.at < until:
@@ -182,6 +190,9 @@ class _Walk:
             self.overtaken.append(Skip(interval, "overtaken", record, version))
             return
         self.backlog += 1
+        by_hand = record.rerun or record.trigger in _BY_HAND
+        if self.unfinished is None and _is_begun(record) and not by_hand:
+            self.unfinished = record
         if interval.key in self.tried:
             return
         if record.waiting is not None and not _is_approved(record):
@@ -203,6 +214,7 @@ class _Walk:
             instant = self.schedule.next_after(after)
             if instant is not None:
                 next_due = self.schedule.interval(self.job.name, instant)
+        blocked = self._blocked()
         self.backfills.sort(key=lambda due: due.record is not None and not _is_begun(due.record))
         return Decision(
             due=list(chain(self.begun, self.new, self.backfills)),
@@ -214,7 +226,22 @@ class _Walk:
             overtaken=self.overtaken,
             pause=self.pause,
             paused=self.paused,
+            blocked=blocked,
         )
+
+    def _blocked(self) -> Blocked | None:
+        """Take away what may not be begun before an older interval is finished."""
+        if self.job.on_failed != "block":
+            return None
+        older = [one for one in (self.failed, self.unfinished) if one is not None]
+        if not older:
+            return None
+        oldest = min(older, key=lambda one: one.scheduled_at)
+        held = [due for due in self.new if due.interval.scheduled_at > oldest.scheduled_at]
+        if not held:
+            return None
+        self.new = [due for due in self.new if due not in held]
+        return Blocked(oldest, held, oldest.state is State.FAILED)
 
     def _skip(
         self, after: datetime, until: datetime, reason: str, pause: Pause | None = None

@@ -234,3 +234,29 @@ class TestFilesOfSecrets:
         cli.configure('[store]\nurl_file = "s"\n' + SMALL)
         assert 'url_file = "s"\n' in cli("config").data
         assert "elsewhere.db" in cli("status").words
+
+
+@pytest.mark.parametrize(
+    ("schedule", "deadline", "knock"),
+    [
+        ("30 2 * * *", "9m", "10m"),
+        ("*/15 * * * *", "4m", "5m"),
+        ("*:*:0/5", "30s", "1m"),
+        ("30 2 * * *", "10m", None),
+        ("7 2 * * *", "1m", None),
+    ],
+)
+def test_a_deadline_that_is_over_before_cron_calls_again_is_warned_of(
+    cli: Cli, schedule: str, deadline: str, knock: str | None
+) -> None:
+    cli.configure(
+        SMALL.replace("30 2 * * *", schedule).replace(
+            "schedule", f'deadline = "{deadline}"\nschedule', 1
+        )
+    )
+    shown = cli("config")
+    assert shown.code == 0
+    assert ("warning" in shown.words) == (knock is not None)
+    assert knock is None or f"is shorter than the {knock} between two calls" in shown.words
+    notes = json.loads(cli("config", "--json").data)["jobs"][0]["notes"]
+    assert len(notes) == (knock is not None)

@@ -263,6 +263,24 @@ def paused_before(stage: Stage) -> None:
     stage.day(30, 9, 0)
 
 
+def rated(stage: Stage) -> None:
+    """Four nights are owed, and two an hour may be begun late."""
+    job(stage)
+    change_config("range_size = 8", 'range_size = 8\ncatch_up.rate = "2/h"')(stage)
+    stage.day(30)
+
+
+def blocking(stage: Stage) -> None:
+    """The night of the 28th fails for good, and holds up the two after it."""
+    job(stage)
+    change_config(
+        "start = 2026-11-27", 'start = 2026-11-28\nmax_attempts = 1\non_failed = "block"'
+    )(stage)
+    path = stage.folder / "exports/2026-11-28.csv"
+    path.write_text(path.read_text()[:-9])
+    stage.day(30)
+
+
 THIS = "{hash}"
 """Stands for the hash of the plan that waits."""
 WHY = ("-m", "cancelled plans, OPS-12")
@@ -385,6 +403,9 @@ SCENES = [
     ),
     Scene("skip-done", ("skip", *ONE, *WHY), (tonight_done,)),
     Scene("stop-nobody", ("stop", "entitlements", *WHY), (tonight_done,)),
+    Scene("run-waits-for-rate", RUN, (rated, ran(*RUN, "--max-runtime", "30s"))),
+    Scene("run-blocked", RUN, (blocking, ran(*RUN, code=65), export(SHOULD), later(30, 5, 0))),
+    Scene("status-blocked", ("status",), (blocking, ran(*RUN, code=65), later(30, 5, 0))),
     Scene("pause", ("pause", "entitlements", "--until", "05:00Z", *WHY), (tonight_done,)),
     Scene(
         "pause-stop", ("pause", "entitlements", "--stop", *WHY), (tonight,), around=IN_THE_MIDDLE

@@ -155,6 +155,8 @@ retry_delay = "10m"
 max_runtime = "3h"
 max_intervals = 2
 heartbeat = "https://hc-ping.com/0f5b"
+max_wait = "30s"
+on_failed = "block"
 
 [jobs.entitlements.lease]
 ttl = "30s"
@@ -164,6 +166,7 @@ detect_dead = false
 [jobs.entitlements.catch_up]
 policy = "latest"
 window = "3d"
+rate = "4/h"
 
 [jobs.entitlements.source]
 type = "csv"
@@ -372,6 +375,12 @@ class TestRefusals:
             ),
             ('lease.ttl = "51m"', "lease.ttl: renewal, every 612s, would be slower"),
             ('catch_up.policy = "some"', "catch_up.policy: is 'some'"),
+            ('catch_up.rate = "fast"', "catch_up.rate: is 'fast', not a rate"),
+            (
+                'catch_up.rate = "1/d"',
+                "catch_up.rate: is no faster than the schedule, which has 366 intervals a year",
+            ),
+            ('on_failed = "stop"', "on_failed: is 'stop'"),
             (
                 'catch_up.window = "23h"',
                 "catch_up.window: is shorter than a period of the schedule, 1d",
@@ -410,9 +419,6 @@ class TestRefusals:
             'command = "x"',
             'python = "a:b"',
             'notify = ["x"]',
-            'on_failed = "block"',
-            'max_wait = "1m"',
-            'catch_up.rate = "4/h"',
             'source.query = "x"',
             'source.type = "http"',
             'source.rate = "5/s"',
