@@ -140,11 +140,9 @@ def _skip_abandoned(
 def _cancelled(
     job: Job, work: Work, record: IntervalRecord, request: ActRequest
 ) -> tuple[IntervalRecord, JsonObject, int]:
-    """The record of an interval that is given up by hand (also one that has failed for good, where
-    that holds up newer ones), what its trail says of that, and how
+    """The record of an interval that is given up by hand, what its trail says of that, and how
     many revokes without approval no run has lived to tell."""
-    blocks = job.on_failed == "block" and record.reason == "attempts"
-    if record.state.is_final and not blocks:
+    if record.state.is_final:
         raise UsageError(
             f"{job.name} {record.id} is {record.state}: there is nothing to skip",
             hint=f"see how it stands: reconcile status {job.name} {record.id}",

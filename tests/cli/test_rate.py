@@ -203,7 +203,7 @@ def test_what_failed_for_good_holds_newer_ones_until_a_person_resumes_it(blockin
 @pytest.mark.parametrize(
     ("act", "left"),
     [
-        (("skip", "entitlements", "2026-11-28", "-m", "not needed"), "skipped"),
+        (("skip", "entitlements", "2026-11-28", "-m", "not needed"), "failed"),
         (("run", "entitlements", "--interval", "2026-11-29"), "failed"),
         (("rerun", "entitlements", "2026-11-28", "-m", "again"), "completed"),
     ],
