@@ -112,7 +112,9 @@ class Forked(subprocess.Popen[str]):
         self._close_pipe_fds(*(options[name] for name in PIPES))  # type: ignore[attr-defined]
 
 
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+def start(
+    command: Sequence[str], cwd: str | os.PathLike[str], env: Mapping[str, str]
+) -> subprocess.Popen[str]:
     """As `subprocess.Popen` with pipes; forked where it is `python -c CODE` or `python FILE`."""
     kind = Forked if is_forked(command) else subprocess.Popen
     return kind(
@@ -121,7 +123,8 @@ def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **options,
+        cwd=cwd,
+        env=env,
     )
 
 
