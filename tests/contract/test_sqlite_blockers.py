@@ -316,7 +316,7 @@ def test_who_keeps_a_target_locked_is_named_and_a_stopped_one_first(place: Place
 
     def refused() -> TargetLocked:
         target = Database(place.path, place.clock)
-        with closing(target), pytest.raises(TargetLocked) as error, target.reading(0.05):
+        with closing(target), pytest.raises(TargetLocked) as error, target.reading(0):
             pass
         return error.value
 
