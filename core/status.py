@@ -8,7 +8,7 @@ one state, the most urgent of: `overdue`, `needs approval`, `failed`, `stalled`,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,12 +42,22 @@ class Problem:
     commands: Sequence[str] = ()
 
 
+class Audit(NamedTuple):
+    """From `since` on: how many intervals were intended, how many have a record, and how many
+    have none though nothing is left that would give them one."""
+
+    since: datetime
+    intended: int
+    recorded: int
+    missing: int
+
+
 @dataclass(frozen=True, slots=True)
 class JobStatus:
     """One job. `recent` are its newest intervals, newest first; `lease` is None when nobody
     works; `backlog` counts due or unfinished intervals, `older` those beyond `recent`, or of
     many some; `pause` is in force now; `acts` are the newest of those by hand that were about
-    the whole job, oldest first."""
+    the whole job, oldest first. `audit` is made where one job was asked for."""
 
     job: Job
     state: str
@@ -69,6 +79,7 @@ class JobStatus:
     deadline: timedelta | None = None
     pause: Pause | None = None
     acts: Sequence[EventView] = ()
+    audit: Audit | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,7 @@ def _busy(report: RunReport) -> str:
     last = words.age(words.seconds_between(lease.progress_at, report.at))
     waits = f"; {report.waiting} waits" if report.waiting else ""
     return (
-        f"busy: {report.lease_interval or lease.interval} runs on {lease.holder} since"
-        f" {words.moment(lease.granted_at, report.at)}{ranges}, last progress {last} ago{waits}"
+        f"busy: {report.lease_interval or lease.interval} runs on {lease.holder}, generation"
+        f" {lease.fence.generation}, since {words.moment(lease.granted_at, report.at)}{ranges},"
+        f" last progress {last} ago{waits}"
     )

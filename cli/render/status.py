@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ...core.records import IntervalRecord
-    from ...core.status import IntervalView, JobStatus, Problem, StatusReport
+    from ...core.status import Audit, IntervalView, JobStatus, Problem, StatusReport
     from .words import Style
 
 SIGNS_SHOWN = 14
@@ -140,6 +140,8 @@ def job_facts(report: StatusReport, style: Style) -> str:
     if job.usual_seconds is not None and job.slowest_seconds is not None:
         usual = f"{words.about(job.usual_seconds)}, slowest {words.about(job.slowest_seconds)}"
         rows.append(("usually", f"{usual} (last {job.timed})"))
+    if job.audit is not None and job.audit.intended:
+        rows.append(("recorded", _recorded(job.audit)))
     if job.lease is not None:
         rows += [("lease", _lease(job, report.now)), *_under_way(job)]
     acts = [
@@ -153,6 +155,13 @@ def job_facts(report: StatusReport, style: Style) -> str:
         lines += wrapped(text, style.width, first, " " * len(first))
     lines += [line for one in job.problems for line in _problem(one, style)]
     return "\n".join(lines) + "\n\n"
+
+
+def _recorded(found: Audit) -> str:
+    """`29 of 30 intervals since 2026-11-01 02:30Z`: intended against recorded."""
+    of = f"{found.recorded:,} of {words.count(found.intended, 'interval')}"
+    missing = f"; {found.missing:,} have no record and are not due" if found.missing else ""
+    return f"{of} since {words.minute(found.since)}{missing}"
 
 
 def _due(job: JobStatus, now: datetime) -> str:

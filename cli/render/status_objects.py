@@ -29,6 +29,10 @@ def status(report: StatusReport, *, with_intervals: bool) -> dict[str, Any]:
         value.update(_details(report.interval))
     elif with_intervals:
         value["intervals"] = [_interval(view) for job in report.jobs for view in job.recent]
+    for one, job in zip(value["jobs"], report.jobs, strict=True):
+        if job.audit is not None:
+            since = rfc3339(job.audit.since)
+            one["recorded"] = {**job.audit._asdict(), "since": since}
         value["acts"] = [_event(event) for job in report.jobs for event in job.acts]
     return value
 

@@ -8,44 +8,32 @@ somebody. What is merely due, or about to be skipped, is not missing.
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING
 
-from ..model import instant_key
 from ..schedule import TICK
-from .history import SECOND, newest
+from ..status import Audit
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Iterable
 
-    from ..config import Job
-    from ..ports import Store
+    from ..records import IntervalRecord
     from .look import Look
 
 LOOKED_AT = 200
 """So many of the newest records are looked at."""
 
 
-class Audit(NamedTuple):
-    """From `since` on: how many intervals were intended, how many have a record, and how many
-    have none though nothing is left that would give them one."""
-
-    since: datetime
-    intended: int
-    recorded: int
-    missing: int
-
-
-def audit(store: Store, job: Job, seen: Look, limit: int = LOOKED_AT) -> Audit | None:
-    """Count them; None for a job that nothing is intended of."""
-    schedule = seen.schedule
-    if schedule is None or seen.job.horizon_at > seen.now:
+def audit(seen: Look, newest: Iterable[IntervalRecord], limit: int = LOOKED_AT) -> Audit | None:
+    """Count them; None for a job that nothing is intended of. `newest` are the records until
+    now, newest first."""
+    schedule, horizon = seen.schedule, seen.job.horizon_at
+    if schedule is None or horizon > seen.now:
         return None
-    after = instant_key(seen.job.horizon_at - SECOND)
-    before = instant_key(seen.now + SECOND)
-    found = list(islice(newest(store, job.name, after=after, before=before), limit))
+    ours = takewhile(lambda one: (one.until_at or one.scheduled_at) >= horizon, newest)
+    found = list(islice(ours, limit))
     found.reverse()
-    since = found[0].scheduled_at if len(found) == limit else seen.job.horizon_at
+    since = max(found[0].scheduled_at, horizon) if len(found) == limit else horizon
     bare, until = 0, since - TICK
     for record in found:
         bare += schedule.count(until, record.scheduled_at - TICK)

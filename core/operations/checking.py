@@ -71,7 +71,7 @@ def check(app: Application, only: str | None = None) -> Check:
         now = store.facts().now
         looks = [(job, look(store, job, now)) for job in jobs]
         troubles = [t for job, seen in looks for t in _troubles(store, job, seen)]
-        audits = [(job, audit(store, job, seen)) for job, seen in looks]
+        audits = [(job, audit(seen, History(store, job.name, now))) for job, seen in looks]
     for job, found in audits:
         if found is not None and found.missing:
             text = f"{job.name}: {found.missing} scheduled intervals have no record"

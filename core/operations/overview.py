@@ -19,6 +19,7 @@ from ..model import Kind, instant_key
 from ..records import RangeRecord, RunRecord, event_value
 from ..status import EventView, IntervalStatus, IntervalView, JobStatus, StatusReport
 from ..trail import OF_JOB
+from .audit import audit
 from .doubts import doubts
 from .history import History, times
 from .look import Look, find_instant, look, read_interval
@@ -116,6 +117,7 @@ def _job(app: Application, store: Store, job: Job, now: datetime, choice: Choice
         target=_target(job),
         deadline=planning.deadline(job, seen.schedule),
         pause=seen.decision.pause,
+        audit=audit(seen, history) if choice.older else None,
     )
 
 

@@ -425,6 +425,11 @@ def test_a_scheduled_interval_without_a_record_is_critical(missing: Cli) -> None
     assert found.code == 2
     assert "entitlements: 1 scheduled intervals have no record" in found.data
     assert "unrecorded=1" in found.data
+    words = " ".join(missing("status", "entitlements").words.split())
+    assert "5 of 6 intervals since 2026-11-30 00:00Z; 1 have no record and are not due" in words
+    told = json.loads(missing("status", "entitlements", "--json").data)["jobs"][0]["recorded"]
+    since = "2026-11-30T00:00:00Z"
+    assert told == {"since": since, "intended": 6, "recorded": 5, "missing": 1}
 
 
 def test_a_store_that_cannot_be_read_is_unknown(night: Cli) -> None:

@@ -734,8 +734,8 @@ def test_a_log_tells_why_nothing_happens(cli: Cli) -> None:
     )
     cli.run_answers(BUSY)
     assert cli("run", "entitlements").words == (
-        "2026-11-30T02:41:09Z entitlements busy: 2026-11-29 runs on db1 pid 4711 since 2026-11-29"
-        " 02:31:09Z, range 31/~69, last progress 2s ago; 2026-11-30 waits\n"
+        "2026-11-30T02:41:09Z entitlements busy: 2026-11-29 runs on db1 pid 4711, generation 9,"
+        " since 2026-11-29 02:31:09Z, range 31/~69, last progress 2s ago; 2026-11-30 waits\n"
     )
 
 
