@@ -93,7 +93,7 @@ def judge(
 
 
 def _unfinished(decision: Decision) -> Iterator[tuple[Interval, IntervalRecord | None]]:
-    yield from ((due.interval, due.record) for due in decision.due)
+    yield from ((due.interval, due.record) for due in decision.owed)
     yield from ((waits.interval, waits.record) for waits in decision.waiting)
 
 

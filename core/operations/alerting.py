@@ -148,7 +148,7 @@ class _Desk:
 
         if not alert.cleared and not noticed:
             record, _ = find_record(self._store, job.name, alert.scheduled_at)
-            due = {one.interval.key for one in seen.decision.due}
+            due = {one.interval.key for one in seen.decision.owed}
             why = records.is_over(
                 alert,
                 job,

@@ -40,9 +40,11 @@ def audit(seen: Look, newest: Iterable[IntervalRecord], limit: int = LOOKED_AT) 
         until = max(until, record.until_at or record.scheduled_at)
     bare += schedule.count(until, seen.now)
     decision = seen.decision
-    begun = sum(due.record is not None for due in decision.due) + len(decision.waiting)
+    begun = sum(due.record is not None for due in decision.owed) + len(decision.waiting)
     ahead = [*decision.skips, *decision.overtaken]
     owed = decision.backlog - begun + decision.paused
-    owed += sum(skip.span for skip in ahead if skip.record is None)
+    # What clocks have left out is recorded, and was never intended.
+    new = (skip for skip in ahead if skip.record is None and skip.reason != "dst_gap")
+    owed += sum(skip.span for skip in new)
     intended = schedule.count(since - TICK, seen.now)
     return Audit(since, intended, intended - bare, max(0, bare - owed))

@@ -101,7 +101,7 @@ def _troubles(store: Store, job: Job, seen: Look) -> Iterator[Trouble]:
     for record in _failed(store, job, seen):
         text = f"{job.name} {record.id} has failed for good ({record.reason})"
         yield Trouble(Level.CRITICAL, record.scheduled_at, text)
-    begun = [due.record for due in seen.decision.due if due.record is not None]
+    begun = [due.record for due in seen.decision.owed if due.record is not None]
     for record in (*begun, *(waits.record for waits in seen.decision.waiting)):
         text = "" if record.scheduled_at in told else _tried(job, record)
         if text:
@@ -151,7 +151,7 @@ def _oldest(looks: Sequence[tuple[Job, Look]]) -> tuple[float, float | None]:
     for job, seen in looks:
         limit = planning.deadline(job, seen.schedule)
         limits.append(limit)
-        entries = [(one.interval, one.record) for one in seen.decision.due]
+        entries = [(one.interval, one.record) for one in seen.decision.owed]
         entries += [(one.interval, one.record) for one in seen.decision.waiting]
         for interval, record in entries:
             since = alerts.owed_since(seen.job, interval, record)

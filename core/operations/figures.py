@@ -70,7 +70,7 @@ def _job(store: Store, job: Job, now: datetime) -> JobFigures:
 
 def _backlog_age(seen: Look) -> float:
     """Seconds since the oldest unfinished interval was owed; 0 where nothing is."""
-    entries = [(one.interval, one.record) for one in seen.decision.due]
+    entries = [(one.interval, one.record) for one in seen.decision.owed]
     entries += [(one.interval, one.record) for one in seen.decision.waiting]
     since = [owed_since(seen.job, interval, record) for interval, record in entries]
     known: Sequence[datetime] = [instant for instant in since if instant is not None]

@@ -235,6 +235,29 @@ def test_a_night_that_fails_for_good_is_told_until_somebody_makes_it_good(
     assert check(night).code == 0
 
 
+def test_nights_that_are_held_up_by_an_older_one_are_owed_all_the_same(
+    night: Cli, pager: Pager
+) -> None:
+    once = LIVE.replace("max_attempts = 3", 'max_attempts = 1\non_failed = "block"')
+    night.configure(once)
+    source = night.folder / "export.csv"
+    source.write_text("account_id,entitlement\nacct-0001,seats\n")
+    assert night(*RUN).code == 65
+    write_source(source)
+    night.clock.advance(DAY + 7 * HOUR)
+    assert night(*RUN).code == 3
+    told = pager.told()
+    assert told == [("2026-11-30", "failed", "raised"), ("2026-12-01", "overdue", "raised")]
+    found = check(night)
+    assert (found.code, "backlog=1" in found.data, "unrecorded=0" in found.data) == (2, True, True)
+    assert night("skip", "entitlements", "2026-11-30", "-m", "known").code == 0
+    assert night(*RUN).code == 0
+    assert sorted(pager.told()) == [
+        ("2026-11-30", "failed", "cleared"),
+        ("2026-12-01", "overdue", "cleared"),
+    ]
+
+
 def test_a_night_that_nothing_can_make_good_is_told_until_somebody_signs_for_it(
     night: Cli, pager: Pager
 ) -> None:
