@@ -5,14 +5,14 @@ from __future__ import annotations
 import signal
 import socket
 import time
-from functools import cache
 from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 from support.fakes import eventually
 from support.ports import free_port
-from support.postgres_server import OwnServer, fresh_name, own_server
+from support.postgres_server import SECRET, fresh_name
+from support.postgres_server import strict_server as server
 from support.proxy import Proxy
 
 from reconcile.cli.environment import SystemClock
@@ -32,18 +32,6 @@ SHORT = 0.3
 
 COMMIT = b"COMMIT\0"
 RENEWAL = b"'1 microsecond'"
-SECRET = "hunter2-%/@"
-
-
-@cache
-def server() -> OwnServer:
-    """A server that these tests may stop, with a role that needs its password."""
-    made = own_server("fsync=off")
-    hba = made.data / "pg_hba.conf"
-    hba.write_text(f"host all /^scram 127.0.0.1/32 scram-sha-256\n{hba.read_text()}")
-    made.do("SELECT pg_reload_conf()", f"CREATE ROLE scram LOGIN PASSWORD '{SECRET}'")
-    made.do("CREATE ROLE nothing LOGIN")
-    return made
 
 
 def opened(url: str, patience: float = PATIENCE) -> PostgresStore:

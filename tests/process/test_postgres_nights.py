@@ -14,6 +14,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
@@ -196,6 +197,43 @@ def test_cut_off_for_less_than_its_trust_it_goes_on(stage: Stage) -> None:
     assert first.returncode == 0, err
     stage.check(TONIGHT, BEFORE)
     assert len(runs(stage)) == 1
+
+
+def test_answers_lost_all_night_cost_nothing(stage: Stage) -> None:
+    first = stage.start_process(*RUN, step="lease_acquired:1:SIGSTOP")
+    eventually(lambda: is_stopped(first.pid), "it works")
+    assert stage.proxy is not None
+    asked, losses = count(1), 1000 if LONG else 3
+
+    def every_fourth(request: bytes) -> float | None:
+        assert stage.proxy is not None
+        is_lost = b"COMMIT\0" in request and next(asked) % 4 == 0 and stage.proxy.lost < losses
+        return None if is_lost else 0.0
+
+    stage.proxy.answer = every_fourth
+    first.send_signal(signal.SIGCONT)
+    _, err = first.communicate(timeout=60)
+    assert first.returncode == 0, err
+    assert stage.proxy.lost >= min(losses, 10)
+    stage.proxy.answer = lambda request: 0.0
+    stage.check(TONIGHT, BEFORE)
+    assert len(runs(stage)) == 1
+
+
+def test_answers_late_by_nearly_the_ttl_are_waited_for_or_asked_for_again(stage: Stage) -> None:
+    first = stage.start_process(*RUN, step="range_committed:2:SIGSTOP")
+    eventually(lambda: is_stopped(first.pid), "it works")
+    assert stage.proxy is not None
+    late = count()
+    stage.proxy.answer = lambda request: 0.9 * TTL if next(late) < 2 else 0.0
+    first.send_signal(signal.SIGCONT)
+    _, err = first.communicate(timeout=60)
+    stage.proxy.answer = lambda request: 0.0
+    if first.returncode != 0:
+        # The answers came after the window: broken off, and taken on by the next.
+        assert first.returncode in (69, 80), err
+        stage.take_over()
+    stage.check(TONIGHT, BEFORE)
 
 
 def test_a_dropped_schema_in_mid_night_ends_it_and_the_next_goes_on(stage: Stage) -> None:

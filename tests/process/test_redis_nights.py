@@ -319,32 +319,3 @@ def test_a_holder_cut_off_for_less_than_its_window_goes_on(server, tmp_path: Pat
         _, err = holder.communicate(timeout=30)
         assert holder.returncode == 0, err
         scene.check(SECOND, scene.nights[FIRST])
-
-
-# --- clocks
-
-
-@pytest.mark.parametrize("seconds", [600, -600] if LONG else [600])
-def test_a_host_whose_clock_is_out_neither_loses_nor_takes_a_lease(
-    server, tmp_path: Path, seconds: int
-) -> None:
-    scene = made(tmp_path / "scene", server)
-    clock = scene.folder / "clock"
-    clock.write_text(str(seconds))
-    holder = scene.start_process(*RUN, step="range_committed:3:hang")
-    eventually(lambda: len(scene.committed()) >= 3, "it works, and renews")
-    busy = scene.run(*RUN, step=f"clock@{clock},elsewhere")
-    assert busy.code == 75, busy.err
-    holder.send_signal(signal.SIGSTOP)
-    before = scene.lease_row()
-    other = scene.run(*RUN, "--wait", "20s", step=f"clock@{clock},elsewhere")
-    assert other.code == 0, other.err
-    assert int(scene.lease_row()["granted_at"]) >= int(before["expires_at"])
-    way = "ahead of" if seconds > 0 else "behind"
-    assert f"this host's clock is 600s {way} the store's" in other.err
-    assert (
-        f"this host's clock is 600s {way} the store's"
-        in scene.run("status", step=f"clock@{clock}").err
-    )
-    assert woken(holder)[0] == 80
-    scene.check(SECOND, scene.nights[FIRST])

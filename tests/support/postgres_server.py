@@ -30,6 +30,9 @@ from .ports import free_port
 VARIABLE = "RECONCILE_TEST_POSTGRES"
 NOBODY = 65534
 PATIENCE = 60.0
+SECRET = "hunter2-%/@"
+"""The password of the role `scram`."""
+
 _numbers = count(1)
 _die_with_parent = ctypes.CDLL(None).prctl
 
@@ -201,3 +204,15 @@ def shared_server() -> Server:
     fails, not when it does, and sees at once that two wait for each other."""
     named = os.environ.get(VARIABLE)
     return Server(named) if named else own_server("fsync=off", "deadlock_timeout=50ms")
+
+
+@cache
+def strict_server() -> OwnServer:
+    """A server that tests of faults may stop: the role `scram` needs its password, and `nothing`
+    may do nothing."""
+    made = own_server("fsync=off")
+    hba = made.data / "pg_hba.conf"
+    hba.write_text(f"host all /^scram 127.0.0.1/32 scram-sha-256\n{hba.read_text()}")
+    made.do("SELECT pg_reload_conf()", f"CREATE ROLE scram LOGIN PASSWORD '{SECRET}'")
+    made.do("CREATE ROLE nothing LOGIN")
+    return made
