@@ -22,6 +22,7 @@ def stream(of):
     return [*(str(getattr(of, name)) for name in kept), of.fileno(), of.isatty()]
 from reconcile.cli.host import LinuxHost
 me = LinuxHost(lambda: "", lambda error: None).holder()
+MASKS = ("SigBlk", "SigIgn", "SigCgt")
 status = open("/proc/self/status").read().splitlines()
 print(json.dumps({
     "argv": sys.argv, "path": sys.path, "main": sorted(globals()), "name": __name__,
@@ -30,7 +31,7 @@ print(json.dumps({
     "original": [sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__],
     "descriptors": sorted(os.listdir("/proc/self/fd"), key=int),
     "handlers": {n: str(signal.getsignal(n)) for n in signal.valid_signals()},
-    "signals": [line for line in status if line[:3] in ("Sig", "Shd")],
+    "signals": [line for line in status if "Pnd:" in line or line[:6] in MASKS],
     "ours": [os.getppid(), os.getpgid(0), os.getsid(0), me.pid == os.getpid()],
     "namespaces": [os.readlink(f"/proc/self/ns/{name}") for name in ("pid", "mnt", "time")],
     "mask": os.umask(0), "nice": os.nice(0), "cores": sorted(os.sched_getaffinity(0)),
