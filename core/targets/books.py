@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..checksum import Checksum
 from ..endpoints import Committed
-from ..errors import FencedOut, TargetUnusable
+from ..errors import FencedOut, OldOverNew, TargetUnusable
 from ..model import FenceRow, Newest, RunId
 from ..records import from_text, to_text
 from ..rows import Action
@@ -21,6 +21,7 @@ from .names import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from ..model import Fence, JsonObject, LeaseKey, PlanId, Proof
     from ..rows import Change, RangeChanges, Schema
@@ -176,6 +177,18 @@ class Books:
                     hint="give each a scope of its own; if the other job is gone: DELETE FROM"
                     f" {self._dialect.prefix}reconcile_fence WHERE job = '{text(job)}'",
                 )
+
+    def refuse_older(self, newest: Newest | None, proof: Proof, now: datetime) -> None:
+        """`OldOverNew` where a newer interval was completed, unless that is later than now."""
+        ours = (proof.interval.scheduled_at, proof.rerun)
+        if newest is None or newest.scheduled_at > now:
+            return
+        if (newest.scheduled_at, newest.rerun) > ours:
+            raise OldOverNew(
+                f"{proof.interval.job} {proof.interval.id} is older than {newest.interval},"
+                f" which {self._where} has seen completed",
+                hint=f"rerun {newest.interval} if the target needs mending",
+            )
 
     def write_newest(self, fence: Fence, proof: Proof, now: str) -> None:
         """Record the newest completed interval, and drop the markers of all others."""

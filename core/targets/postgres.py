@@ -25,7 +25,7 @@ import psycopg
 
 from ..checksum import checksum, without
 from ..endpoints import Committed
-from ..errors import FenceIsHigher, LeaseLapsed, OldOverNew, TargetUnusable
+from ..errors import FenceIsHigher, LeaseLapsed, TargetUnusable
 from ..model import FenceRow
 from ..postgres.address import PATIENT, read_address
 from ..records import to_text
@@ -101,7 +101,7 @@ class PostgresTarget:
     def lines(self, span: KeySpan) -> list[bytes]:
         """See `endpoints.Target`. In order of accounts."""
         with self._reading(WAIT) as looked:
-            self._refuse_nobody(looked.table, span)
+            self._refuse_odd(looked.table, span)
             if looked.table.ordered:
                 return self._lines(looked.table, span)
         with self._streaming(looked.table) as stream:
@@ -241,14 +241,7 @@ class PostgresTarget:
         _, books = self._look_outside()
         with self._session.writing(WAIT):
             newest = books.checked(fence).newest
-            ours = (proof.interval.scheduled_at, proof.rerun)
-            ahead = newest is not None and newest.scheduled_at > self._clock.now()
-            if newest is not None and not ahead and (newest.scheduled_at, newest.rerun) > ours:
-                raise OldOverNew(
-                    f"{proof.interval.job} {proof.interval.id} is older than {newest.interval},"
-                    f" which {self._session.shown} has seen completed",
-                    hint=f"rerun {newest.interval} if the target needs mending",
-                )
+            books.refuse_older(newest, proof, self._clock.now())
             books.write_newest(fence, proof, self._now())
             self._session.commit(self._clock.boot() + WAIT)
 
@@ -294,12 +287,12 @@ class PostgresTarget:
         assert self._looked is not None
         return self._looked
 
-    def _refuse_nobody(self, table: Table, span: KeySpan) -> None:
-        odd = table.select_nobody() if span.lower is None else None
-        if odd is not None and self._session.rows(f"{odd} LIMIT 1"):
+    def _refuse_odd(self, table: Table, span: KeySpan) -> None:
+        odd = table.select_odd_account() if span.lower is None else None
+        for (found,) in self._session.rows(odd) if odd else ():
             raise TargetUnusable(
                 f"table {table.relation.shown} in {self._session.shown} has a row whose account"
-                f" {table.schema.account.name} is NULL",
+                f" {table.schema.account.name} is {found}",
                 hint="mend or delete such rows, or leave them out by the target's scope",
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import AccessDenied, TargetUnusable
+from ..postgres.arrays import text_array
 from ..postgres.errors import Meaning, fault_of
 from .books import Books, Dialect
 from .change_log import texts
@@ -125,10 +126,10 @@ class PostgresBooks(Books):
                 fence.run,
                 fence.generation,
                 now,
-                logged.actions,
-                accounts,
-                logged.keys,
-                logged.befores,
-                logged.afters,
+                text_array(logged.actions),
+                text_array(accounts),
+                text_array(logged.keys),
+                text_array(logged.befores),
+                text_array(logged.afters),
             ),
         )

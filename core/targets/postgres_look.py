@@ -51,7 +51,7 @@ def _check_account(where: str, account: PostgresColumn, policy: KeyPolicy) -> No
     if account.enum or account.kind not in ACCOUNTS:
         raise TargetUnusable(
             f"the account {account.name} of {where} is {account.type}",
-            hint="accounts are text, an integer or a UUID",
+            hint="accounts are text, an integer, a UUID, a date or a timestamp",
         )
     if policy is not KeyPolicy.EXACT:
         raise TargetUnusable(

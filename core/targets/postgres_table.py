@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..postgres.arrays import text_array
 from ..rows import ColumnKind, KeySpan
 from .names import quoted
 
@@ -29,6 +30,9 @@ ACCOUNTS = {
     ColumnKind.TEXT: "text",
     ColumnKind.INTEGER: "bigint",
     ColumnKind.UUID: "uuid",
+    ColumnKind.DATE: "date",
+    ColumnKind.TIMESTAMP: "timestamp",
+    ColumnKind.INSTANT: "timestamptz",
 }
 """Kinds an account may be of, and the type its bounds are bound as."""
 _SET = "reconcile_set"
@@ -78,11 +82,20 @@ class Table(NamedTuple):
             bounds,
         )
 
-    def select_nobody(self) -> str | None:
-        """A row whose account is NULL, and so in no span; None where there can be none."""
-        if self.columns[0].not_null:
+    def select_odd_account(self) -> str | None:
+        """Rows whose account is in no span, or not in order of its text: NULL, and days of
+        years that have not four digits. None where there can be none."""
+        own, kind = self._own(0), self.schema.account.kind
+        odd = [] if self.columns[0].not_null else [f"{own} IS NULL"]
+        if kind in _YEARS:
+            first, last = _YEARS[kind]
+            odd.append(f"{own} < '{first}' OR {own} >= '{last}'")
+        if not odd:
             return None
-        return f"SELECT 1 FROM {self.quoted_name} WHERE {self._own(0)} IS NULL AND {self.in_scope}"
+        return (
+            f"SELECT coalesce({own}::text, 'NULL') FROM {self.quoted_name}"
+            f" WHERE ({' OR '.join(odd)}) AND {self.in_scope} LIMIT 1"
+        )
 
     # --- changing
 
@@ -201,7 +214,7 @@ class Table(NamedTuple):
         if kind is ColumnKind.JSON:
             return f"{own}::jsonb::text"
         if kind in _TIMES:
-            shape, first, last = _TIMES[kind]
+            shape, (first, last) = _TIMES[kind], _YEARS[kind]
             return (
                 f"(CASE WHEN {own} >= '{first}' AND {own} < '{last}' THEN"
                 f" to_char({own}, '{shape}') ELSE {own}::text END)"
@@ -221,7 +234,7 @@ class Table(NamedTuple):
         """Names and types of columns, and the values of all rows for each."""
         positions = list(at)
         parts = [(f"reconcile_{side}{i}", self._bound_as(i)) for i in positions]
-        return parts, [[row[i] for row in rows] for i in positions]
+        return parts, [text_array([row[i] for row in rows]) for i in positions]
 
     def _bound_as(self, at: int) -> str:
         column = self.columns[at]
@@ -253,19 +266,16 @@ class Table(NamedTuple):
 
 
 _TIMES = {
-    ColumnKind.TIMESTAMP: (
-        'YYYY-MM-DD"T"HH24:MI:SS.US',
-        "0001-01-01 00:00:00",
-        "10000-01-01 00:00:00",
-    ),
-    ColumnKind.INSTANT: (
-        'YYYY-MM-DD"T"HH24:MI:SS.US"Z"',
-        "0001-01-01 00:00:00+00",
-        "10000-01-01 00:00:00+00",
-    ),
+    ColumnKind.TIMESTAMP: 'YYYY-MM-DD"T"HH24:MI:SS.US',
+    ColumnKind.INSTANT: 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"',
 }
-"""Shapes of RFC 3339, and the years that it knows; others are as PostgreSQL shows them. The
+"""Shapes of RFC 3339, for the years that it knows; others are as PostgreSQL shows them. The
 session's time zone is UTC."""
+_YEARS = {
+    ColumnKind.DATE: ("0001-01-01", "10000-01-01"),
+    ColumnKind.TIMESTAMP: ("0001-01-01 00:00:00", "10000-01-01 00:00:00"),
+    ColumnKind.INSTANT: ("0001-01-01 00:00:00+00", "10000-01-01 00:00:00+00"),
+}
 
 
 def _at(side: str, at: int) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from ..checksum import checksum, without
 from ..config import single_host, sqlite_path
 from ..endpoints import Committed
-from ..errors import FenceIsHigher, OldOverNew, TargetUnusable
+from ..errors import FenceIsHigher, TargetUnusable
 from ..model import FenceRow
 from ..records import to_text
 from .books import Query, Worked, is_of
@@ -162,14 +162,7 @@ class SqliteTarget:
         """See `endpoints.Target`. Markers of the interval itself stay until the next completion."""
         with self._lock, self._database.writing(WAIT):
             newest = self._books.checked(fence).newest
-            ours = (proof.interval.scheduled_at, proof.rerun)
-            ahead = newest is not None and newest.scheduled_at > self._clock.now()
-            if newest is not None and not ahead and (newest.scheduled_at, newest.rerun) > ours:
-                raise OldOverNew(
-                    f"{proof.interval.job} {proof.interval.id} is older than {newest.interval},"
-                    f" which {self._database.path} has seen completed",
-                    hint=f"rerun {newest.interval} if the target needs mending",
-                )
+            self._books.refuse_older(newest, proof, self._clock.now())
             self._books.write_newest(fence, proof, self._now())
             self._database.commit(self._clock.boot() + WAIT)
 

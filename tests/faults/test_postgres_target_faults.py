@@ -175,6 +175,30 @@ def test_a_row_that_changes_while_we_wait_for_it_is_compared_again(bed: Postgres
     assert bed.rows() == [("a", "x", "7"), ("b", "x", "1")]
 
 
+def test_a_fence_is_not_raised_while_a_range_is_being_committed(
+    bed: PostgresBed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, newer = bed.fenced(), bed.target()
+    newer.schema()
+    found: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: found.append(newer.raise_fence(fence(2), "store", timedelta(seconds=30)))
+    )
+
+    def raised(session: Session) -> None:
+        thread.start()
+        waits = "SELECT 1 FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
+        link: Any = session._link
+        eventually(lambda: bed.server.ask(waits, link.info.backend_pid), "it waits")
+
+    once(monkeypatch, "tried", before=raised)
+    assert commit(target, GRANTS, ROWS)
+    thread.join(20)
+    assert found[0].generation == 1
+    with pytest.raises(FencedOut):
+        commit(target, [], ROWS, number=2)
+
+
 def test_what_others_commit_during_the_transaction_is_part_of_what_is_summed_up(
     bed: PostgresBed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

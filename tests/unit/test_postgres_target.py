@@ -52,7 +52,24 @@ def bed(make: Make) -> PostgresBed:
 # --- types
 
 TYPES = {
-    "text": ("text", ["", " a ", "é", "e\u0301", "\U0001f600", "a\nb", "\\", "NULL", "%s", "日本"]),
+    "text": (
+        "text",
+        [
+            "",
+            " a ",
+            "{,}",
+            '"q"',
+            "é",
+            "e\u0301",
+            "\U0001f600",
+            "a\nb",
+            "\\",
+            '\\"',
+            "NULL",
+            "%s",
+            "日本",
+        ],
+    ),
     "character varying(9)": ("text", ["", "it's", "é" * 9]),
     "smallint": ("integer", ["-32768", "0", "32767"]),
     "integer": ("integer", ["-2147483648", "7"]),
@@ -275,6 +292,27 @@ def test_an_account_that_is_a_uuid_is_in_order_of_its_text(make: Make) -> None:
     assert [decode(line)[0] for line in target.lines(KeySpan(found[0], None))] == found[1:]
 
 
+@pytest.mark.parametrize(
+    ("kind", "keys", "odd"),
+    [
+        ("date", ["0999-12-31", "2026-11-30", "9999-12-31"], "infinity"),
+        ("timestamp(6)", ["0001-01-01T00:00:00.000000", "2026-11-30T02:30:00.000001"], "10000-1-1"),
+        ("timestamptz", ["1969-12-31T23:59:59.999999Z", "2026-11-30T02:30:00.000000Z"], "1-1-1 BC"),
+    ],
+)
+def test_accounts_that_are_days_or_instants_are_in_order_of_time(
+    make: Make, kind: str, keys: list[str], odd: str
+) -> None:
+    bed = make(f"CREATE TABLE entitlements (account_id {kind} PRIMARY KEY)")
+    bed.insert(*((key,) for key in keys))
+    target = bed.fenced()
+    assert [decode(line)[0] for line in target.lines(EVERYTHING)] == keys
+    assert [decode(line)[0] for line in target.lines(KeySpan(keys[0], keys[1]))] == [keys[1]]
+    bed.insert((odd,))
+    with pytest.raises(TargetUnusable, match="a row whose account account_id is"):
+        target.lines(EVERYTHING)
+
+
 LETTERS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4)
 
 
@@ -314,8 +352,8 @@ REFUSED = {
     ),
     "no key": (f"CREATE TABLE entitlements ({COLUMNS})", "has no primary key"),
     "account no text": (
-        "CREATE TABLE entitlements (account_id date PRIMARY KEY)",
-        r"the account account_id of .* is date",
+        "CREATE TABLE entitlements (account_id jsonb PRIMARY KEY)",
+        r"the account account_id of .* is jsonb",
     ),
     "account an enumeration": (
         "CREATE TYPE m AS ENUM ('a'); CREATE TABLE entitlements (account_id m PRIMARY KEY)",
