@@ -229,13 +229,8 @@ EVENTS = (
 def changes(name: str) -> list[datetime]:
     """When the clocks of a zone were changed from 1990 on, and are to be until 2037."""
     clock = Clock(ZoneInfo(name)).ascending(datetime(1990, 1, 1, tzinfo=UTC))
-    found = []
-    for stretch in clock:
-        if stretch.begin.year > 2037:
-            break
-        if stretch.before is not None:
-            found.append(stretch.begin)
-    return found
+    stretches = takewhile(lambda stretch: stretch.begin.year < 2038, clock)
+    return [later.begin for earlier, later in pairwise(stretches) if earlier.offset != later.offset]
 
 
 # --- croniter
