@@ -52,12 +52,30 @@ class Audit(NamedTuple):
     missing: int
 
 
+class StripRow(NamedTuple):
+    """A month, day or hour, beginning at `at`: in each cell the most urgent state of the
+    intervals scheduled there, None where there is none."""
+
+    at: datetime
+    cells: Sequence[str | None]
+
+
+class Strip(NamedTuple):
+    """A job's intervals as a calendar, oldest row first. `cell` is how long one lasts."""
+
+    row: str
+    cell: timedelta
+    rows: Sequence[StripRow]
+
+
 @dataclass(frozen=True, slots=True)
 class JobStatus:
     """One job. `recent` are its newest intervals, newest first; `lease` is None when nobody
     works; `backlog` counts due or unfinished intervals, `older` those beyond `recent`, or of
-    many some; `pause` is in force now; `acts` are the newest of those by hand that were about
-    the whole job, oldest first. `audit` is made where one job was asked for."""
+    many some; `strip` has those that `recent` has not, too; `worked` is worked now, and has about
+    `expected_ranges`, as the last completed one had; `pause` is in force now; `acts` are the
+    newest of those by hand that were about the whole job, oldest first. `audit` is
+    made where one job was asked for."""
 
     job: Job
     state: str
@@ -80,6 +98,9 @@ class JobStatus:
     pause: Pause | None = None
     acts: Sequence[EventView] = ()
     audit: Audit | None = None
+    strip: Strip | None = None
+    expected_ranges: int | None = None
+    worked: IntervalRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from ...core.errors import UsageError
@@ -9,6 +10,8 @@ from ..exit_codes import ExitCode
 from ..options import Argument, Call, Option, duration_of
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from ...core.status import StatusReport
     from ..render.words import Style
 
@@ -24,6 +27,9 @@ CheckOption = Annotated[
     bool, Option(("--check",), "One line for monitoring; exit 0 ok, 1, 2 critical, 3 unknown.")
 ]
 MetricsOption = Annotated[bool, Option(("--metrics",), "Print the figures as OpenMetrics text.")]
+WatchOption = Annotated[
+    bool, Option(("--watch",), "Go on showing it until Ctrl-C, or until INTERVAL is finished.")
+]
 StateOption = Annotated[str | None, Option(("--state",), "Show those in this state only.", "S")]
 
 _ON_A_TERMINAL = 8
@@ -39,17 +45,16 @@ def status(
     state: StateOption = None,
     check: CheckOption = False,
     metrics: MetricsOption = False,
+    watch: WatchOption = False,
 ) -> int:
     """Show all jobs, one job with its intervals, or one interval with its runs and trail.
 
     A table into a pipe is tab-separated and uncut. Exit status 0 whatever is shown; with
-    --check that of monitoring plugins.
+    --check that of monitoring plugins. With --watch a terminal shows it live, with a bar for
+    what is worked on any host; elsewhere each change is one line.
     """
-    from ...core.operations.overview import status as operation
-    from ..wiring import application
-
     if check or metrics:
-        if interval or number or since or state or (check and metrics):
+        if interval or number or since or state or watch or (check and metrics):
             raise UsageError(
                 "--check and --metrics are about jobs, and exclude each other",
                 hint="write reconcile status [JOB] --check",
@@ -68,14 +73,15 @@ def status(
         from ..render.status import SIGNS_SHOWN
 
         limit = SIGNS_SHOWN
-    report = operation(
-        application(call, lambda report: None, lambda step: None, only_looks=True),
-        job,
-        interval,
-        limit=limit,
-        since=duration_of(since, "--since"),
-        state=None if state is None else state.replace("_", " ").replace("-", " "),
-    )
+    span = duration_of(since, "--since")
+    shown_as = None if state is None else state.replace("_", " ").replace("-", " ")
+    if watch:
+        return _watch(call, job, interval, limit, span, shown_as)
+    from ...core.operations.overview import status as operation
+    from ..wiring import application
+
+    app = application(call, lambda report: None, lambda step: None, only_looks=True)
+    report = operation(app, job, interval, limit=limit, since=span, state=shown_as)
     if call.options.json:
         from ..render.objects import line
         from ..render.status_objects import status as status_object
@@ -87,6 +93,28 @@ def status(
         _show_job(call, report)
     else:
         _show_all(call, report)
+    return ExitCode.OK
+
+
+def _watch(
+    call: Call,
+    job: str | None,
+    interval: str | None,
+    limit: int | None,
+    since: timedelta | None,
+    state: str | None,
+) -> int:
+    from ...core.operations.views import Choice, check_state
+    from ...core.operations.watching import watch as operation
+    from ..render.live import show
+    from ..wiring import application
+
+    check_state(state)
+    call.env.heed_signals()
+    app = application(call, lambda report: None, lambda step: None, only_looks=True)
+    reports = operation(app, job, interval, Choice(limit, since, state, older=job is not None))
+    with closing(reports):
+        show(call, reports, one_job=job is not None)
     return ExitCode.OK
 
 
@@ -113,8 +141,6 @@ def _check(call: Call, job: str | None) -> int:
 
 
 def _metrics(call: Call, job: str | None) -> int:
-    from contextlib import closing
-
     from ...core.operations.figures import figures
     from ..render.metrics import exposition
     from ..wiring import application
@@ -145,6 +171,10 @@ def _show_job(call: Call, report: StatusReport) -> None:
     _remark(call, texts.job_facts(report, _words(call)))
     if call.env.stdout_is_terminal:
         style = style_of(call, terminal=True)
+        if one.strip is not None:
+            from ..render.calendar import calendar
+
+            call.env.data(calendar(one.strip, style))
         call.env.data(texts.intervals(one.recent, style))
     else:
         call.env.data(texts.intervals_tabbed(one.recent))

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, cast
 from . import words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import IO
 
     from rich.console import RenderableType
+    from rich.live import Live
     from rich.text import Text
 
     from ...core.events import Progress
+    from ...core.ports import Clock
     from ..environment import Environment
     from .words import Style
 
@@ -28,57 +31,16 @@ _LONGEST_BAR = 40
 _SECONDS_BETWEEN = 0.1
 
 
-class Bar:
-    """A progress bar on standard error."""
+class Drawing:
+    """Makes pictures of progress, one after the other; remembers how fast it goes."""
 
-    def __init__(self, env: Environment, style: Style) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._env = env
+    def __init__(self, clock: Clock, style: Style) -> None:
+        self._clock = clock
         self._style = style
         self._first: tuple[str, str, int, int, float] | None = None
-        console = Console(
-            file=cast("IO[str]", _Words(env)),
-            force_terminal=True,
-            no_color=not style.colour,
-            width=style.width,
-            legacy_windows=False,
-            highlight=False,
-            emoji=False,
-            markup=False,
-        )
-        self._drawn: tuple[str, float] | None = None
-        self._live = Live(
-            console=console,
-            transient=True,
-            auto_refresh=False,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        self._live.start()
 
-    def show(self, progress: Progress) -> None:
-        """Draw how far the work is; not so often that drawing costs time."""
-        drawing, now = self._drawing(progress), self._env.clock.boot()
-        if self._drawn is None or self._drawn[0] != progress.phase or self._is_old(now):
-            self._drawn = (progress.phase, now)
-            self._live.update(drawing, refresh=True)
-
-    def _is_old(self, now: float) -> bool:
-        return self._drawn is None or now - self._drawn[1] >= _SECONDS_BETWEEN
-
-    def above(self, text: str) -> None:
-        """Print a text that stays, above the bar."""
-        self._live.stop()
-        self._env.words(text)
-        self._live.start(refresh=True)
-
-    def close(self) -> None:
-        """Take the bar away and give the cursor back."""
-        self._live.stop()
-
-    def _drawing(self, progress: Progress) -> RenderableType:
+    def of(self, progress: Progress) -> RenderableType:
+        """Two lines, cut to the terminal's width."""
         from rich.console import Group
         from rich.text import Text
 
@@ -115,7 +77,7 @@ class Bar:
 
     def _pace(self, progress: Progress) -> tuple[float, float]:
         """Accounts per second, and seconds left; zeros where they are not known yet."""
-        now = self._env.clock.boot()
+        now = self._clock.boot()
         first = self._first
         if first is None or first[:2] != (progress.interval, progress.phase):
             self._first = (
@@ -137,22 +99,77 @@ class Bar:
         return max(rate, 0.0), left
 
 
-class _Words:
-    """Standard error as a file for rich: it is never worth the work."""
+class Bar:
+    """A progress bar on standard error."""
+
+    def __init__(self, env: Environment, style: Style) -> None:
+        self._env = env
+        self._drawing = Drawing(env.clock, style)
+        self._drawn: tuple[str, float] | None = None
+        self._live = live(env.words, style, transient=True)
+        self._live.start()
+
+    def show(self, progress: Progress) -> None:
+        """Draw how far the work is; not so often that drawing costs time."""
+        drawing, now = self._drawing.of(progress), self._env.clock.boot()
+        if self._drawn is None or self._drawn[0] != progress.phase or self._is_old(now):
+            self._drawn = (progress.phase, now)
+            self._live.update(drawing, refresh=True)
+
+    def _is_old(self, now: float) -> bool:
+        return self._drawn is None or now - self._drawn[1] >= _SECONDS_BETWEEN
+
+    def above(self, text: str) -> None:
+        """Print a text that stays, above the bar."""
+        self._live.stop()
+        self._env.words(text)
+        self._live.start(refresh=True)
+
+    def close(self) -> None:
+        """Take the bar away and give the cursor back."""
+        self._live.stop()
+
+
+def live(write: Callable[[str], None], style: Style, *, transient: bool) -> Live:
+    """A part of a terminal that is drawn again and again, and in the end taken away or left."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(
+        file=cast("IO[str]", _Stream(write)),
+        force_terminal=True,
+        no_color=not style.colour,
+        width=style.width,
+        legacy_windows=False,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
+    return Live(
+        console=console,
+        transient=transient,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+
+
+class _Stream:
+    """A stream of ours as a file for rich."""
 
     encoding = "utf-8"
 
-    def __init__(self, env: Environment) -> None:
-        self._env = env
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
 
     def write(self, text: str) -> int:
-        """See `Environment.words`."""
-        self._env.words(text)
+        """See `Environment.words` and `data`."""
+        self._write(text)
         return len(text)
 
     def flush(self) -> None:
-        """`words` has done it."""
+        """It is done."""
 
     def isatty(self) -> bool:
-        """The bar is only made for terminals."""
+        """It is only made for terminals."""
         return True

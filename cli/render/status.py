@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SIGNS_SHOWN = 14
 MOST_COUNTED = 100
 """What `core.operations.views` counts beyond what is shown."""
+LONG_NAME = 24
+"""A longer name of a job stands above its line."""
 _LATE_SECONDS = 3600
 ACTS = 3
 """So many acts by hand about the whole job are named."""
@@ -51,9 +53,11 @@ def overview(report: StatusReport, style: Style) -> str:
         ]
         rows.append(cells)
     heads = ["JOB", "STATE", "LAST COMPLETED", "NEXT", "BEHIND"]
-    used = sum(max(map(len, column)) + 2 for column in zip(heads, *rows, strict=True))
+    names, *others = zip(heads, *rows, strict=True)
+    longest = max((len(name) for name in names if len(name) <= LONG_NAME), default=0)
+    used = longest + 2 + sum(max(map(len, column)) + 2 for column in others)
     signs = max(0, min(SIGNS_SHOWN, style.width - used))
-    columns = [Column(head) for head in heads]
+    columns = [Column(head, most=LONG_NAME if head == "JOB" else None) for head in heads]
     if signs >= len("LAST 14"):
         columns.append(Column(f"LAST {signs}"))
         for cells, job in zip(rows, report.jobs, strict=True):
@@ -92,6 +96,8 @@ def overview_remarks(report: StatusReport, style: Style) -> str:
     """What a person should see to, and where all this comes from."""
     lines = [line for job in report.jobs for one in job.problems for line in _problem(one, style)]
     lines += [line for note in report.notes for line in wrapped(note, style.width, "", "  ")]
+    if not report.jobs:
+        lines.append(f"no job is configured; an example: {style.program} init")
     if lines:
         lines.append("")
     lines.append(f"{report.config}, store {report.store}")
@@ -190,8 +196,9 @@ def _catch_up(job: JobStatus) -> str:
 
 def _under_way(job: JobStatus) -> list[tuple[str, str]]:
     """Where the interval that is worked stands."""
-    worked = [view.record for view in job.recent if view.shows == "running"]
-    return [("stands", f"{record.id}{_stands(record)}") for record in worked]
+    if job.worked is None:
+        return []
+    return [("stands", f"{job.worked.id}{_stands(job.worked)}")]
 
 
 def _stands(record: IntervalRecord) -> str:
@@ -261,7 +268,9 @@ def intervals_remarks(job: JobStatus, style: Style, shown: int) -> str:
         return ""
     more = f"{style.program} status {job.job.name} -n {shown + job.older}"
     number = f"{job.older} or more" if job.older == MOST_COUNTED else str(job.older)
-    return f"  {number} older: {more} (also --since 90d, --state S)\n"
+    line = f"  {number} older: {more}"
+    also = " (also --since 90d, --state S)"
+    return f"{line}{also if len(line + also) <= style.width else ''}\n"
 
 
 def _state(view: IntervalView) -> str:

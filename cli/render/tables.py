@@ -17,10 +17,12 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading, and on which side its cells are aligned."""
+    """A heading, and on which side its cells are aligned. A cell of more than `most` columns
+    has a line of its own, above the rest of its row; for the first column only."""
 
     heading: str
     right: bool = False
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,17 @@ def aligned(columns: Sequence[Column], rows: Sequence[Row], style: Style) -> str
         max(_width(cells[i]) for cells in (heads, *(row.cells for row in rows)))
         for i in range(len(columns))
     ]
+    most = columns[0].most
+    if most is not None and wide[0] > most:
+        fitting = [_width(row.cells[0]) for row in rows if _width(row.cells[0]) <= most]
+        wide[0] = max([_width(heads[0]), *fitting])
     gap = "  " if sum(wide) + 2 * (len(wide) - 1) <= style.width else " "
     lines = [gap.join(_pad(heads, columns, wide)).rstrip()]
     for row in rows:
         cells = _pad(row.cells, columns, wide)
+        if _width(row.cells[0]) > wide[0]:
+            lines.append(row.cells[0])
+            cells[0] = " " * wide[0]
         if row.state is not None:
             text = row.cells[row.state]
             cells[row.state] = cells[row.state].replace(text, style.paint(text, row.colour), 1)

@@ -29,6 +29,7 @@ COLOURS = {
     "needs approval": "yellow",
     "waiting": "yellow",
     "retrying": "yellow",
+    "delayed": "yellow",
     "paused": "yellow",
     "busy": "yellow",
     "interrupted": "yellow",
@@ -54,6 +55,8 @@ _SIGNS = {
     "needs approval": ("!", "!"),
     "pending": ("\N{MIDDLE DOT}", "."),
     "waiting": ("\N{MIDDLE DOT}", "."),
+    "delayed": ("\N{MIDDLE DOT}", "."),
+    "paused": ("\N{MIDDLE DOT}", "."),
 }
 _UNFINISHED = ("\N{HORIZONTAL ELLIPSIS}", "~")
 

@@ -22,9 +22,10 @@ from ..trail import OF_JOB
 from .audit import audit
 from .doubts import doubts
 from .history import History, times
-from .look import Look, find_instant, look, read_interval
+from .look import Look, find_instant, find_record, look
 from .problems import blocked, failed_for_good, overtaken, paused, problems
-from .views import SHOWN, Choice, Viewer, newest_grant
+from .strip import strip
+from .views import Choice, Viewer, check_state, newest_grant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,29 +54,32 @@ def status(
 
     Raises `UnknownJob`, `UsageError` and errors of the store.
     """
-    if state is not None and state not in SHOWN:
-        raise UsageError(
-            f"{state!r} is no state of an interval", hint=f"known are: {', '.join(SHOWN)}"
-        )
-    choice = Choice(limit, since, state, older=job is not None)
+    check_state(state)
     with closing(app.open_store()) as store:
-        facts = store.facts()
-        notes = list(doubts(facts, facts.now, app.runtime.clock.now()))
-        names = [job] if job is not None else sorted(app.config.jobs)
-        jobs = [_job(app, store, app.job(n), facts.now, choice) for n in names]
-        if job is not None:
-            jobs = [replace(one, acts=_acts(store, one.job)) for one in jobs]
-        detail = None
-        if job is not None and interval is not None:
-            detail = _interval(app, store, app.job(job), facts.now, interval)
-        return StatusReport(
-            now=facts.now,
-            jobs=jobs,
-            config=str(app.config.path),
-            store=facts.location,
-            interval=detail,
-            notes=notes,
-        )
+        choice = Choice(limit, since, state, older=job is not None)
+        return read_status(app, store, job, interval, choice)
+
+
+def read_status(
+    app: Application, store: Store, job: str | None, interval: str | None, choice: Choice
+) -> StatusReport:
+    """The same, on a connection that the caller keeps."""
+    facts = store.facts()
+    names = [job] if job is not None else sorted(app.config.jobs)
+    jobs = [_job(app, store, app.job(n), facts.now, choice) for n in names]
+    if job is not None:
+        jobs = [replace(one, acts=_acts(store, one.job)) for one in jobs]
+    detail = None
+    if job is not None and interval is not None:
+        detail = _interval(app, store, app.job(job), facts.now, interval)
+    return StatusReport(
+        now=facts.now,
+        jobs=jobs,
+        config=str(app.config.path),
+        store=facts.location,
+        interval=detail,
+        notes=list(doubts(facts, facts.now, app.runtime.clock.now())),
+    )
 
 
 def _job(app: Application, store: Store, job: Job, now: datetime, choice: Choice) -> JobStatus:
@@ -118,6 +122,9 @@ def _job(app: Application, store: Store, job: Job, now: datetime, choice: Choice
         deadline=planning.deadline(job, seen.schedule),
         pause=seen.decision.pause,
         audit=audit(seen, history) if choice.older else None,
+        strip=strip(viewer, seen, history, choice) if older else None,
+        expected_ranges=done[0].ranges_total if done else None,
+        worked=next((view.record for view in waiting if view.shows == "running"), None),
     )
 
 
@@ -163,7 +170,7 @@ def _state(
 def _interval(app: Application, store: Store, job: Job, now: datetime, text: str) -> IntervalStatus:
     seen = look(store, job, now)
     instant = find_instant(store, seen, job.name, text)
-    record, _ = read_interval(store, job.name, instant)
+    record, _ = find_record(store, job.name, instant)
     lease = newest_grant(app, store, job)
     viewer = Viewer(store, job, seen, lease)
     if record is None:
@@ -178,7 +185,7 @@ def _interval(app: Application, store: Store, job: Job, now: datetime, text: str
                 hint=f"see what there is: reconcile status {job.name}",
             )
         return IntervalStatus(job, viewer.pending(instant), (), (), ())
-    key = instant_key(instant)
+    key = instant_key(record.scheduled_at)
     runs = [RunRecord.from_json(value) for value, _ in _all(store, Kind.RUN, job.name, key)]
     trail = _all(store, Kind.EVENT, job.name, key)
     events = [EventView(at, event_value(value)) for value, at in trail]

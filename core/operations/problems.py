@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .history import History
     from .look import Look
 
+LONG_AGO = 48
+"""From so many hours on days are said."""
 LOOKED_BACK = 14
 """Overtaken intervals are told of while they are among so many newest ones."""
 
@@ -79,8 +81,9 @@ def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
     record = view.record
     parts = []
     if view.deadline_at is not None and now > view.deadline_at:
-        late = (now - record.scheduled_at).total_seconds() / 3600
-        parts.append(f"due {late:.0f}h ago, past its deadline")
+        hours = (now - record.scheduled_at).total_seconds() / 3600
+        late = f"{hours:.0f}h" if hours < LONG_AGO else f"{hours / 24:.0f}d"
+        parts.append(f"due {late} ago, past its deadline")
     if view.shows == "stalled":
         parts.append("its holder is silent or gone; the next trigger takes it over")
     if record.kills > 1:

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import planning
+from ..errors import UsageError
 from ..model import LeaseKey, State, instant_key
 from ..records import IntervalRecord
 from ..status import IntervalView
@@ -51,6 +52,14 @@ class Choice(NamedTuple):
     since: timedelta | None = None
     state: str | None = None
     older: bool = True
+
+
+def check_state(state: str | None) -> None:
+    """`UsageError` for what no interval is shown as."""
+    if state is not None and state not in SHOWN:
+        raise UsageError(
+            f"{state!r} is no state of an interval", hint=f"known are: {', '.join(SHOWN)}"
+        )
 
 
 def newest_grant(app: Application, store: Store, job: Job) -> Lease | None:

@@ -309,6 +309,7 @@ ONE = StatusReport(
             slowest_seconds=2340,
             timed=30,
             older=23,
+            worked=unfinished(30, "running").record,
             recent=[
                 unfinished(30, "running", grant=3, started_at=night(30, 2, 31), seconds=0.0),
                 completed(29, rerun=1, runs=2),

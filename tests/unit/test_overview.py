@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.fakes import FakeClock
+from support.fakes import FakeClock, outside
 
 from reconcile.core.config import Config, EntitlementsConfig, Job, SourceConfig, StoreConfig
 from reconcile.core.config import TargetConfig as Target
@@ -105,3 +105,20 @@ def test_a_state_is_found_however_far_back(server: MemoryServer, state: str) -> 
     assert shown.recent[0].record.scheduled_at > shown.recent[1].record.scheduled_at
     assert shown.older == 1
     assert (CountingStore.read > LONG) == (state == "skipped")
+
+
+def test_an_interval_within_a_span_is_answered_by_the_span(server: MemoryServer) -> None:
+    filled(server, [State.COMPLETED] * 3)
+    first = NOW - 12 * STEP
+    span = IntervalRecord(
+        f"{first:%Y-%m-%dT%H:%MZ}", first, State.SKIPPED, span=9, until_at=NOW - 4 * STEP
+    )
+    key = Interval(NAME, first, span.id).key
+    server.connect().note([Put(Kind.INTERVAL, NAME, key, span.to_json())])
+    config = Config(Path("reconcile.toml"), StoreConfig("memory:"), {NAME: job()})
+    runtime = outside("a", FakeClock(NOW)).runtime
+    app = Application(config, runtime, server.connect, None)  # type: ignore[arg-type]
+    asked = f"{NOW - 6 * STEP:%Y-%m-%dT%H:%MZ}"
+    found = status(app, NAME, asked).interval
+    assert found is not None
+    assert (found.view.record.span, found.view.shows) == (9, "skipped")
