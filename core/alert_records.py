@@ -149,7 +149,7 @@ def is_over(
     if alert.kind == FAILED:
         return _made_good(record)
     if record.state.is_final:
-        return f"it is {record.state}" + (f" ({record.reason})" if record.reason else "")
+        return f"it ended as {record.state}" + (f" ({record.reason})" if record.reason else "")
     stands, over = {
         APPROVAL: (waits_for_approval(record), "it waits for no approval any more"),
         STALLED: (is_stalled(job, record), "it has got further"),
@@ -164,7 +164,7 @@ def is_over(
 def _made_good(record: IntervalRecord) -> str | None:
     """That another interval was completed since is nothing to this one."""
     if record.state in (State.COMPLETED, State.SKIPPED):
-        return f"it is {record.state}"
+        return f"it ended as {record.state}"
     return "somebody has signed for it" if is_signed(record) else None
 
 

@@ -34,8 +34,6 @@ def read_alerts(section: Section, folder: Path) -> AlertsConfig:
 
 def read_heartbeat(section: Section) -> str | None:
     """The address that is called when the job starts, succeeds and fails."""
-    if not section.has("heartbeat"):
-        return None
     address = section.secret("heartbeat")
     if address is not None and not _SERVER.fullmatch(address.strip()):
         section.wrong(

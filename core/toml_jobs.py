@@ -19,7 +19,6 @@ from .config import (
 from .errors import ConfigError
 from .rates import parse_rate
 from .schedule import Schedule
-from .toml_alerts import read_heartbeat
 from .toml_endpoints import check_fields, read_shared, read_source, read_target
 from .toml_values import show_duration
 from .trust import RENEWALS_PER_TTL
@@ -58,7 +57,7 @@ def read_job(section: Section, name: str, folder: Path) -> Job | None:
         section.whole("max_attempts", 1),
         section.whole("max_intervals", 1),
     )
-    heartbeat = read_heartbeat(section)
+    heartbeat = _heartbeat(section)
     retry_delay, max_wait = section.duration("retry_delay"), section.duration("max_wait")
     on_failed = section.choice("on_failed", ON_FAILED)
     lease = _lease(section.section("lease"))
@@ -91,6 +90,14 @@ def read_job(section: Section, name: str, folder: Path) -> Job | None:
         lease=lease,
         catch_up=catch_up,
     )
+
+
+def _heartbeat(section: Section) -> str | None:
+    if section.raw("heartbeat") is None and section.raw("heartbeat_file") is None:
+        return None
+    from .toml_alerts import read_heartbeat
+
+    return read_heartbeat(section)
 
 
 def _or(value: T | None, default: T) -> T:

@@ -16,6 +16,7 @@ from support.pager import Pager
 from support.small import HAS, SHOULD, write_source, write_target
 
 from reconcile.cli import wiring
+from reconcile.cli.configuration import load
 from reconcile.cli.render.watch import _Watcher
 from reconcile.core.model import Kind
 from reconcile.core.operations.alerting import ALL
@@ -520,8 +521,20 @@ def test_a_secret_of_an_address_is_shown_nowhere(cli: Cli, tmp_path: Path) -> No
         assert "hunter2" not in shown.data + shown.words
     assert 'notify = ["mailto://***"]' in cli("config").data
     assert 'heartbeat = "http://127.0.0.1:9/***"' in cli("config").data
+    (cli.folder / "notify.txt").write_text("# mail\nmailto://hunter2@h\n\njson://hunter2\n")
+    (cli.folder / "ping.txt").write_text("http://127.0.0.1:9/hunter2-Zq9x\n")
+    files = LIVE.replace('command = ["page"]', 'notify_file = "notify.txt"')
+    cli.configure(files.replace("deadline", 'heartbeat_file = "ping.txt"\ndeadline'))
+    shown = cli("config")
+    assert 'notify_file = "notify.txt"' in shown.data
+    assert 'heartbeat_file = "ping.txt"' in shown.data
+    assert "hunter2" not in shown.data
+    found = load(None, environ={}, cwd=cli.folder)
+    assert found.alerts.notify == ("mailto://hunter2@h", "json://hunter2")
+    assert found.jobs["entitlements"].heartbeat == "http://127.0.0.1:9/hunter2-Zq9x"
+    (cli.folder / "notify.txt").rename(cli.folder / "gone.txt")
     for path in tmp_path.rglob("*"):
-        if path.is_file() and path.name != "reconcile.toml":
+        if path.is_file() and path.suffix not in {".toml", ".txt"}:
             assert b"hunter2" not in path.read_bytes(), path
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fakes import FakeClock, outside
 from support.pager import Pager
 
 from reconcile.core import planning
-from reconcile.core.alert_records import AlertRecord, is_over
+from reconcile.core.alert_records import AlertRecord, is_over, message
 from reconcile.core.alerts import judge, owed_since
 from reconcile.core.config import (
     CatchUpConfig,
@@ -283,3 +283,68 @@ def test_a_job_that_nobody_has_run_yet_owes_nothing_unless_it_has_a_start() -> N
         assert [one for one in pager.told() if one[1] == "overdue"][: len(told)] == told
         assert look(desk.store, new, NOW).version == ABSENT
     assert desk.store.get(Kind.ALERT, ALL, "") is not None
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 4),
+        st.sampled_from(["begin", "complete", "skip", "wait", "approve", "kill", "checkpoint"]),
+        st.sampled_from([0, 600, 7 * 3600, 86400]),
+        st.sampled_from(["", "command", "notify 1"]),
+    ),
+    min_size=4,
+    max_size=30,
+)
+WAITING = {
+    **{"guard": "max_revoke", "limit": 0.1, "base": 9, "grant": 0, "revoke": 5, "update": 0},
+    **{"hash": "h", "losing_accounts": 0, "losing_names": [], "revokes_elsewhere": 0},
+    **{"most_revoked": [], "source": "s", "source_rows": 4},
+}
+BECOMES: dict[str, dict[str, Any]] = {
+    "begin": {"state": State.UNFINISHED, "runs": 1},
+    "complete": {"state": State.COMPLETED, "waiting": None},
+    "skip": {"state": State.SKIPPED, "reason": "operator", "waiting": None},
+    "wait": {"state": State.UNFINISHED, "runs": 1, "waiting": WAITING, "approval": None},
+    "approve": {"approval": {"hash": "h"}},
+    "kill": {"state": State.UNFINISHED, "runs": 1, "kills": 9},
+    "checkpoint": {"kills": 0},
+}
+
+
+@given(steps=STEPS)
+@settings(max_examples=30)
+def test_whatever_happens_to_nights_each_channel_hears_of_each_thing_once_and_of_its_end_once(
+    steps: list[tuple[int, str, int, str]],
+) -> None:
+    desk = Desk("j")
+    pager = Pager(channels=("command", "notify 1"))
+    nights = {n: record(1 - n, state=State.PENDING, runs=0) for n in range(5)}
+    nights |= {0: record(1), 1: record(0, state=State.COMPLETED)}
+    for ahead, act, seconds, broken in steps:
+        before = nights[ahead]
+        if not before.state.is_final and before.scheduled_at <= desk.clock.now():
+            nights[ahead] = replace(before, **BECOMES[act])
+            desk.store.note([desk.put("j", nights[ahead])])
+        pager.broken = {broken}
+        desk.call(pager)
+        desk.clock.advance(seconds)
+        ended = {night_.id for night_ in nights.values() if night_.state.is_final}
+        assert not ended & {alert.id for alert in desk.alerts() if not alert.cleared}
+    pager.broken = set()
+    desk.call(pager)
+    standing = [alert for alert in desk.alerts() if not alert.cleared]
+    late = [
+        night_
+        for night_ in nights.values()
+        if not night_.state.is_final and night_.scheduled_at + 6 * HOUR < desk.clock.now()
+    ]
+    if late:
+        oldest = min(late, key=lambda each: each.scheduled_at)
+        assert (oldest.id, "overdue") in {(alert.id, alert.kind) for alert in standing}
+    heard: dict[tuple[str, str], list[str]] = {}
+    for channel, alert in pager.got:
+        heard.setdefault((channel, alert["id"]), []).append(alert["state"])
+    assert all(states in (["raised"], ["raised", "cleared"]) for states in heard.values())
+    for one in standing:
+        told = message(one, "j", "", NOW)["id"]
+        assert [heard.get((channel, told)) for channel in pager.channels] == [["raised"]] * 2
