@@ -158,7 +158,9 @@ class Fleet:
         text = b"".join(one.report)
         told: dict[str, Any] | None = json.loads(text) if text else None
         data = b"".join(one.data).decode("utf-8", "replace")
-        if code < 0:
+        if code < 0 and told is not None:
+            code = told["exit"]  # it had done all it had to; a signal came while Python ended
+        elif code < 0:
             self._env.words(f"{one.job} was killed by signal {-code}; the next trigger goes on\n")
             code = ExitCode.FAILED
         return Ended(one.job, code, data, told)
