@@ -15,10 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import pytest
 from support.fakes import eventually
+from support.forks import DRIVERS
 from support.postgres_server import OwnServer, fresh_name, own_server, shared_server
 from support.proxy import Proxy
 from support.scene import NIGHTS, STARTED, Ran, Scene, drifted, is_stopped, night
@@ -56,6 +57,7 @@ class Stage(Scene):
     """A night to be worked, and its store: seen by the near host through a proxy, by the far
     host directly."""
 
+    variables: ClassVar[dict[str, str]] = DRIVERS
     server: Server | None = None
     ttl: float = TTL
 

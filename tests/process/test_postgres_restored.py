@@ -4,10 +4,11 @@ generations go on upwards, nothing is done twice, and the trail says what happen
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 from support.fakes import eventually
+from support.forks import DRIVERS
 from support.postgres_server import fresh_name, shared_server
 from support.scene import NIGHTS, Scene, drifted, is_stopped, night
 
@@ -27,10 +28,16 @@ def schema() -> Iterator[str]:
     shared_server().drop(name, f"{name}_copy")
 
 
+class Kept(Scene):
+    """A job whose commands will talk to a server."""
+
+    variables: ClassVar[dict[str, str]] = DRIVERS
+
+
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     """Three nights exported, a short lease, and no store named yet."""
-    made = Scene(tmp_path / "scene", EARLIER, range_size=50, extra=LEASE)
+    made = Kept(tmp_path / "scene", EARLIER, range_size=50, extra=LEASE)
     truth = night(71, 200)
     made.write_night(EARLIER, truth)
     made.write_night(FIRST, drifted(truth, 72))

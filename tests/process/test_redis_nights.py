@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 import redis
 from support.fakes import eventually
+from support.forks import DRIVERS
 from support.proxy import proxy
 from support.scene import NIGHTS, Scene, drifted, is_stopped, night
 from support.valkey import start
@@ -39,6 +40,7 @@ _numbers = count()
 class Kept(Scene):
     """A job whose store is on a server, under a prefix of its own."""
 
+    variables: ClassVar[dict[str, str]] = DRIVERS
     server: Any
     prefix: str
 

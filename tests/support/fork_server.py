@@ -159,8 +159,8 @@ if __name__ == "__main__":
     sys.path.pop(0)  # the folder of this file, in which there is a `cli` too
     for name in in_a_child(lambda: learned(sys.argv[2])):
         import_module(name)
-    if "PYTHONPOSTGRES" in os.environ:
-        import_module("reconcile.core.targets.postgres")
+    for name in os.environ.get("PYTHONIMPORTS", "").split():
+        import_module(name)
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as server:

@@ -32,6 +32,12 @@ PR_SET_CHILD_SUBREAPER = 36
 INTERPRETER = ("PYTHON", "LC_", "LANG")
 """Variables that a Python reads when it starts."""
 
+DRIVERS = {
+    "PYTHONIMPORTS": "psycopg redis reconcile.core.targets.postgres reconcile.stores.postgres"
+    " reconcile.stores.redis"
+}
+"""For commands that talk to servers: names in their environment what they find imported already."""
+
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 EXEC = os.environ.get("RECONCILE_TEST_EXEC") == "1"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import redis
 
@@ -13,6 +13,7 @@ from reconcile.cli.environment import SystemClock
 from reconcile.core.model import LeaseKey
 from reconcile.stores.registry import opener
 
+from .forks import DRIVERS
 from .postgres_server import fresh_name, shared_server
 from .scene import NIGHTS, Scene, drifted, night
 from .valkey import fresh_url, shared_url
@@ -29,6 +30,7 @@ RUN = ("run", "entitlements")
 class Hosted(Scene):
     """Two nights, the first of them completed."""
 
+    variables: ClassVar[dict[str, str]] = DRIVERS
     url: str
     schema: str
 

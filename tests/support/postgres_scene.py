@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from .forks import DRIVERS
 from .postgres_server import fresh_name, shared_server
 from .scene import Scene, Table
 from .target import TABLE
@@ -14,7 +15,7 @@ OURS = ("reconcile_fence", "reconcile_ranges", "reconcile_changes")
 class PostgresScene(Scene):
     """See `Scene`. `schema` is dropped with `drop`."""
 
-    variables: ClassVar[dict[str, str]] = {"PYTHONPOSTGRES": "1"}
+    variables: ClassVar[dict[str, str]] = DRIVERS
     """Has processes forked from one that has imported psycopg; see `fork_server.py`."""
 
     def __post_init__(self) -> None:
