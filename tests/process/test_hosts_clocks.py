@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TTL = timedelta(seconds=3)
+TTL = timedelta(seconds=2)
 LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
 
 
@@ -37,7 +37,7 @@ def out_by(seconds: int) -> list[str]:
 
 @pytest.fixture(params=KINDS)
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hosted]:
-    made = Hosted.made(request.param, tmp_path / "scene", "3s")
+    made = Hosted.made(request.param, tmp_path / "scene", "2s")
     yield made
     made.wipe()
 
