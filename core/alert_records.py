@@ -165,12 +165,7 @@ def _made_good(record: IntervalRecord) -> str | None:
     """That another interval was completed since is nothing to this one."""
     if record.state in (State.COMPLETED, State.SKIPPED):
         return f"it ended as {record.state}"
-    return "somebody has signed for it" if is_signed(record) else None
-
-
-def is_signed(record: IntervalRecord) -> bool:
-    """Whether a person knows that an interval has failed, and has said so."""
-    return record.reason == "cancelled" or record.signed_off is not None
+    return "somebody has signed for it" if record.is_signed else None
 
 
 def cleared(alert: AlertRecord, job: str, why: str) -> AlertRecord:

@@ -148,6 +148,11 @@ class IntervalRecord(Fields):
         return Interval(job, self.scheduled_at, self.id, self.timezone or UTC_NAME)
 
     @property
+    def is_signed(self) -> bool:
+        """Whether a person knows that it has failed, and has said so."""
+        return self.reason == "cancelled" or self.signed_off is not None
+
+    @property
     def tag(self) -> str:
         """Open records are found without reading the final ones."""
         return "" if self.state.is_final else OPEN

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import alerts, planning
-from ..alert_records import AlertRecord, is_signed
+from ..alert_records import AlertRecord
 from ..model import Kind, State
 from ..records import OPEN
 from .audit import audit
@@ -111,7 +111,7 @@ def _troubles(store: Store, job: Job, seen: Look) -> Iterator[Trouble]:
 def _failed(store: Store, job: Job, seen: Look) -> Iterator[IntervalRecord]:
     """Those that no newer completion followed, and those whose alert stands."""
     recent, _ = History(store, job.name, seen.now).failures()
-    found = {record.scheduled_at: record for record in recent if not is_signed(record)}
+    found = {record.scheduled_at: record for record in recent if not record.is_signed}
     for stored in store.scan(Kind.ALERT, job.name, tag=OPEN):
         alert = AlertRecord.from_json(stored.value)
         if alert.kind == alerts.FAILED and not alert.cleared:
@@ -127,7 +127,7 @@ def _still_failed(
     if alert.scheduled_at in found:
         return
     record, _ = read_interval(store, job.name, alert.scheduled_at)
-    if record is not None and record.state is State.FAILED and not is_signed(record):
+    if record is not None and record.state is State.FAILED and not record.is_signed:
         yield record
 
 

@@ -89,7 +89,7 @@ class History:
         for looked_at, record in enumerate(self):
             if _completion(record) is not None or looked_at >= LOOKED_AT:
                 break
-            if record.state is State.FAILED and record.signed_off is None:
+            if record.state is State.FAILED and not record.is_signed:
                 more += len(found) == limit
                 found += [record][: limit - len(found)]
         return found, more

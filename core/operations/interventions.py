@@ -105,7 +105,7 @@ def skip(app: Application, request: ActRequest) -> ActReport:
         if record is None:
             seen = look(store, job, now)
             record = IntervalRecord.of(interval_at(seen, job.name, instant))
-        if record.state is State.FAILED:
+        if record.state is State.FAILED and not record.is_signed:
             record = signed_off(store, job, record, version, request, now)
         elif any(store.scan(Kind.RUN, job.name, prefix=f"{instant_key(instant)}/", tag=OPEN)):
             record = _skip_abandoned(app, store, job, instant, request)

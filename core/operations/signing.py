@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError
 from ..model import Append, Kind, Put, instant_key
 from ..records import to_text
 from .look import note_act
@@ -28,16 +27,10 @@ def signed_off(
     request: ActRequest,
     now: datetime,
 ) -> IntervalRecord:
-    """The interval's record with the signature; it stays failed. Raises `UsageError` where it has
-    one already."""
-    name = f"{job.name} {record.id}"
-    if record.signed_off is not None:
-        raise UsageError(
-            f"{name} has failed, and {record.signed_off.get('actor')} has signed for it",
-            hint=f"see how it stands: reconcile status {name}",
-        )
+    """The interval's record with the signature; it stays failed."""
     signed = {"actor": request.actor, "reason": request.reason}
-    after = replace(record, signed_off={**signed, "at": to_text(now)})
+    at = to_text(now)
+    after = replace(record, signed_off={**signed, "at": at}, repair_owner=request.actor)
     key = instant_key(record.scheduled_at)
     event: JsonObject = {"type": "signed_off", "why": record.reason, **signed}
     put = Put(Kind.INTERVAL, job.name, key, after.to_json(), expect=version, tag=after.tag)

@@ -85,6 +85,8 @@ class Signatures:
             assert set(alone) & {"target_rewound", "clock_stepped"}, "promise 12: nobody signed"
         if record.reason in ("operator", "cancelled") and (was is None or was.reason is None):
             assert "skipped" in by_hand, "promise 12: nobody signed the skip"
+        if record.signed_off and (was is None or was.signed_off is None):
+            assert "signed_off" in by_hand, "promise 12: nobody signed for the failure"
         stands_again = was is not None and was.earlier is not None and record.rerun < was.rerun
         if (
             record.approval
