@@ -158,6 +158,7 @@ def warm_up(store: Store) -> None:
     store.commit(lease.fence, 1, [])
     store.note([cursor_at(0)])
     store.take("warm", Rate(1, TTL))
+    store.ask_stop(KEY, lease.fence.generation, {})
     store.release(lease.fence, 2, None)
 
 
@@ -202,6 +203,14 @@ def test_a_release_whose_answer_was_lost_is_done(store: Store, lose) -> None:
     assert store.lease(KEY).released
     with pytest.raises(FencedOut):
         store.renew(lease.fence, 1)
+
+
+def test_a_request_to_stop_whose_answer_was_lost_arrived(store: Store, lose) -> None:
+    lease = grant(store, "r1")
+    lose()
+    with pytest.raises(StoreUnreachable):
+        store.ask_stop(KEY, lease.fence.generation, {"actor": "ops"})
+    assert store.renew(lease.fence, 1).stop == {"actor": "ops"}
 
 
 def test_notes_and_calls_are_not_sent_twice_behind_the_callers_back(store: Store, lose) -> None:

@@ -191,7 +191,7 @@ def test_a_server_that_is_killed_and_started_again_in_mid_night_is_waited_for(
         own.stop()
 
 
-@pytest.mark.parametrize("how", ["flushed", "restarted"] if LONG else ["flushed"])
+@pytest.mark.parametrize("how", ["flushed", "restarted"])
 def test_a_server_that_forgets_all_in_mid_night_is_another_store(how: str, tmp_path: Path) -> None:
     own = start(tmp_path / "valkey", tcp=True, appendonly="no")
     try:
