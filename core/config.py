@@ -112,7 +112,8 @@ class TargetConfig(NamedTuple):
     """`[jobs.NAME.target]`. `type` is `sql` for SQLite and `postgres` for PostgreSQL. `url` is
     normalised, see `sqlite_url`; its query is kept. `columns` are those beside the account.
     `key_policy` is the job's: the target's schema tells it the source. `schema` is where the
-    `reconcile_` tables are kept, None where the table is."""
+    `reconcile_` tables are kept, None where the table is. With `interval_column` each interval
+    has rows of its own, those whose value there is its id."""
 
     type: str
     url: str
@@ -123,6 +124,7 @@ class TargetConfig(NamedTuple):
     scope: str | None = None
     key_policy: KeyPolicy = KeyPolicy.EXACT
     schema: str | None = None
+    interval_column: str | None = None
 
 
 class GuardsConfig(NamedTuple):
@@ -154,6 +156,12 @@ class EntitlementsConfig(NamedTuple):
     def dated(self) -> bool:
         """Whether the source's path names the interval."""
         return any(mark in self.source.path for mark in ("{interval", "{date", "{yesterday"))
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether a newer interval, once it is completed, has the last word: what is known of
+        an older one would undo it."""
+        return self.dated and self.target.interval_column is None
 
 
 class Job(NamedTuple):

@@ -80,6 +80,11 @@ class Target(Protocol):
         """For people: type, address and table, secrets masked."""
         ...
 
+    def work_on(self, interval: Interval) -> None:
+        """Where each interval has rows of its own (`interval_column`), those of this one are meant
+        from now on, and no other's are read or changed. Before that there are none."""
+        ...
+
     def schema(self) -> Schema:
         """The compared columns. Raises `TargetUnusable` where the table cannot serve."""
         ...

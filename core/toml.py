@@ -161,6 +161,7 @@ def defaults() -> Mapping[str, str]:
         "target.account": "the key's first column",
         "target.columns": "the source's columns",
         "target.scope": "all rows",
+        "target.interval_column": "none: the table holds the newest interval's truth",
         "target.schema": "where the table is",
         "guards.max_revoke": f"{guards.max_revoke:.0%}",
         "guards.max_revoke_min": str(guards.max_revoke_min),

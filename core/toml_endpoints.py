@@ -34,7 +34,7 @@ _OF_CSV = ("fields", "delimiter")
 _LATER_SOURCE_TYPES = ("json", "sql", "http", "scim", "ldap")
 _LATER_TARGET_TYPES = ("http", "scim")
 _LATER_SOURCE_KEYS = ("url", "query", "rate")
-_LATER_TARGET_KEYS = ("interval_column", "rate")
+_LATER_TARGET_KEYS = ("rate",)
 _UNFIT_DELIMITERS = ('"', "\n", "\r", "\0")
 
 
@@ -140,6 +140,13 @@ def read_target(
     url = _target_url(section, "url", folder)
     table, scope = section.text("table"), section.text("scope")
     schema = section.text("schema")
+    interval_column = section.text("interval_column")
+    if interval_column is not None and url is not None and is_postgres(url):
+        section.wrong(
+            "interval_column",
+            "is for SQLite tables only in this version",
+            "take it out: the table then holds the truth of the newest interval",
+        )
     _check_kind(section, url, kind, schema)
     account = section.text("account") or shared.account
     columns = section.texts("columns") or shared.columns or columns_of_source
@@ -158,6 +165,7 @@ def read_target(
         scope=scope,
         key_policy=shared.key_policy,
         schema=schema,
+        interval_column=interval_column,
     )
 
 

@@ -353,7 +353,7 @@ def _refuse_old_over_new(
 ) -> None:
     work = app.build_work(job)
     try:
-        row = work.floor(LeaseKey(job.name)) if work.fenced and job.work.dated else None
+        row = work.floor(LeaseKey(job.name)) if work.fenced and job.work.overtakes else None
     finally:
         work.close()
     if row is not None and row.newest is not None and row.newest.scheduled_at > instant:

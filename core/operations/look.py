@@ -156,7 +156,7 @@ class _Found:
 
 def _completed(store: Store, job: Job, now: datetime, target: datetime | None) -> datetime | None:
     """The newest completed interval, for a source that tells the truth of one night."""
-    if not job.work.dated:
+    if not job.work.overtakes:
         return None
     edge = instant_key(now + timedelta(seconds=1))
     for record in islice(newest(store, job.name, before=edge, first=FEW), LOOKED_AT):

@@ -99,7 +99,7 @@ def of_this_second(store: Store, job: Job, seen: Look) -> datetime:
 def _refuse_to_overtake(job: Job, seen: Look) -> None:
     """What is due of a dated source could not be applied any more after a newer interval."""
     left: list[Due | Waiting] = [*seen.decision.due, *seen.decision.waiting]
-    if not job.work.dated or not (left or seen.decision.paused):
+    if not job.work.overtakes or not (left or seen.decision.paused):
         return
     oldest = min((one.interval for one in left), key=lambda one: one.scheduled_at, default=None)
     what = "what fell into the pause" if oldest is None else f"{oldest.id}, which is due"

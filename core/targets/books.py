@@ -8,6 +8,7 @@ back, and how the fence row is locked.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..checksum import Checksum
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from ..rows import Change, RangeChanges, Schema
 
 PAGE = 1000
+OWN_MARKERS = timedelta(days=7)
+"""So long are markers of intervals with rows of their own kept; of one that is unfinished for
+longer its plan is made again."""
 
 
 class Sql(Protocol):
@@ -190,9 +194,30 @@ class Books:
                 hint=f"rerun {newest.interval} if the target needs mending",
             )
 
+    def write_own(self, fence: Fence, newest: Newest | None, proof: Proof, now: datetime) -> None:
+        """The same where each interval has rows of its own: an older one does not become the
+        newest, and markers of others, which may still be worked, stay for `OWN_MARKERS`."""
+        key = (fence.key.job, fence.key.shard)
+        ours = (proof.interval.scheduled_at, proof.rerun)
+        ahead = newest is not None and newest.scheduled_at > now
+        if newest is None or ahead or (newest.scheduled_at, newest.rerun) <= ours:
+            self._write_newest(fence, proof, to_text(now))
+        self._execute(
+            "DELETE FROM reconcile_ranges WHERE job = ? AND shard = ? AND ((interval = ? AND"
+            " rerun <> ?) OR time < ?)",
+            (*key, proof.interval.id, proof.rerun, to_text(now - OWN_MARKERS)),
+        )
+
     def write_newest(self, fence: Fence, proof: Proof, now: str) -> None:
         """Record the newest completed interval, and drop the markers of all others."""
-        key = (fence.key.job, fence.key.shard)
+        self._write_newest(fence, proof, now)
+        self._execute(
+            "DELETE FROM reconcile_ranges WHERE job = ? AND shard = ?"
+            " AND NOT (interval = ? AND rerun = ?)",
+            (fence.key.job, fence.key.shard, proof.interval.id, proof.rerun),
+        )
+
+    def _write_newest(self, fence: Fence, proof: Proof, now: str) -> None:
         self._execute(
             "UPDATE reconcile_fence SET newest_scheduled_at = ?, newest_interval = ?,"
             " newest_rerun = ?, newest_checksum = ?, time = ? WHERE job = ? AND shard = ?",
@@ -202,13 +227,9 @@ class Books:
                 proof.rerun,
                 str(proof.observed),
                 now,
-                *key,
+                fence.key.job,
+                fence.key.shard,
             ),
-        )
-        self._execute(
-            "DELETE FROM reconcile_ranges WHERE job = ? AND shard = ?"
-            " AND NOT (interval = ? AND rerun = ?)",
-            (*key, proof.interval.id, proof.rerun),
         )
 
     # --- markers

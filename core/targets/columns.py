@@ -39,11 +39,13 @@ C = TypeVar("C", bound=Declared)
 
 
 class Picked(NamedTuple, Generic[C]):
-    """The compared columns, account first; the key's; and what they are to everybody else."""
+    """The compared columns, account first; the key's; what they are to everybody else; and the
+    one that says whose interval a row is."""
 
     columns: tuple[C, ...]
     key: tuple[C, ...]
     schema: Schema
+    interval: C | None = None
 
 
 def pick(
@@ -55,7 +57,8 @@ def pick(
 ) -> Picked[C]:
     """What a job compares of a table, which is called `where` in messages."""
     picker = _Picker(where, declared)
-    key = picker.all(config.key) if config.key else list(primary)
+    interval = picker.one(config.interval_column) if config.interval_column else None
+    key = picker.all(config.key) if config.key else [c for c in primary if c != interval]
     if not key:
         raise TargetUnusable(
             f"{where} has no primary key, and the target names no key",
@@ -63,8 +66,14 @@ def pick(
         )
     account = picker.one(config.account) if config.account else key[0]
     wanted = config.columns or source_columns
-    others = picker.all(wanted) if wanted else [c for c in declared.values() if not c.generated]
+    free = [c for c in declared.values() if not c.generated and c != interval]
+    others = picker.all(wanted) if wanted else free
     columns = (account, *(c for c in others if c != account))
+    if interval is not None and interval in (*columns, *key):
+        raise TargetUnusable(
+            f"column {interval.name} of {where} says whose interval a row is, and is compared too",
+            hint="leave it out of account, key and columns: reconcile writes the interval's id",
+        )
     _check_key(where, key, account, columns)
     _check_policy(where, account, config.key_policy)
     schema = Schema(
@@ -72,7 +81,7 @@ def pick(
         tuple(columns.index(c) for c in key),
         config.key_policy,
     )
-    return Picked(columns, tuple(key), schema)
+    return Picked(columns, tuple(key), schema, interval)
 
 
 class _Picker(Generic[C]):

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ..config import TargetConfig
-    from ..model import Fence, JsonObject, LeaseKey, PlanId, Proof
+    from ..model import Fence, Interval, JsonObject, LeaseKey, PlanId, Proof
     from ..ports import Clock
     from ..rows import Change, KeySpan, RangeChanges, Schema
     from .postgres_table import Table
@@ -92,6 +92,9 @@ class PostgresTarget:
     def describe(self) -> str:
         """Type, address and table."""
         return f"postgres {self._session.shown}, table {self._config.table}"
+
+    def work_on(self, interval: Interval) -> None:
+        """See `endpoints.Target`. The configuration asks for it with SQLite alone so far."""
 
     def schema(self) -> Schema:
         """See `endpoints.Target`."""

@@ -36,7 +36,7 @@ def read_table(
     indexes = read_indexes(session, relation)
     primary = next((index for index in indexes if index.primary), None)
     keys = [declared[name] for name in primary.columns] if primary else []
-    columns, key, schema = pick(where, declared, keys, config, source_columns)
+    columns, key, schema, _ = pick(where, declared, keys, config, source_columns)
     account = columns[0]
     _check_account(where, account, config.key_policy)
     _check_unique(relation, where, key, indexes)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from ..config import TargetConfig
     from ..errors import ReconcileError
-    from ..model import Fence, JsonObject, LeaseKey, PlanId, Proof
+    from ..model import Fence, Interval, JsonObject, LeaseKey, PlanId, Proof
     from ..ports import Clock
     from ..rows import Change, KeySpan, RangeChanges, Schema
     from .sqlite_table import Table
@@ -85,6 +85,7 @@ class SqliteTarget:
         )
         self._books = SqliteBooks(self._database)
         self._accounts = accounts(self._database, config.key_policy)
+        self._interval: str | None = None
         self._table: Table | None = None
         self._version: int | None = None
         self._lock = RLock()
@@ -92,6 +93,11 @@ class SqliteTarget:
     def describe(self) -> str:
         """Type, path and table."""
         return f"sqlite {self._database.path}, table {self._config.table}"
+
+    def work_on(self, interval: Interval) -> None:
+        """See `endpoints.Target`."""
+        with self._lock:
+            self._interval, self._table = interval.id, None
 
     def schema(self) -> Schema:
         """See `endpoints.Target`."""
@@ -162,8 +168,11 @@ class SqliteTarget:
         """See `endpoints.Target`. Markers of the interval itself stay until the next completion."""
         with self._lock, self._database.writing(WAIT):
             newest = self._books.checked(fence).newest
-            self._books.refuse_older(newest, proof, self._clock.now())
-            self._books.write_newest(fence, proof, self._now())
+            if self._config.interval_column is not None:
+                self._books.write_own(fence, newest, proof, self._clock.now())
+            else:
+                self._books.refuse_older(newest, proof, self._clock.now())
+                self._books.write_newest(fence, proof, self._now())
             self._database.commit(self._clock.boot() + WAIT)
 
     def changes(
@@ -233,7 +242,7 @@ class SqliteTarget:
         """The table, looked at again when the database's schema changed since."""
         (version,) = self._database.rows("PRAGMA schema_version")[0]
         if self._table is None or version != self._version:
-            table = read_table(self._database, self._config, self._source_columns)
+            table = read_table(self._database, self._config, self._source_columns, self._interval)
             if self._table is not None and table != self._table:
                 raise TargetUnusable(
                     f"table {table.name} in {self._database.path} was altered while it was"

@@ -54,15 +54,20 @@ def check_unique(
     )
 
 
-def lookup_collation(database: Database, name: str, account: TableColumn) -> str:
-    """The collation in which some index begins with the account; BINARY where none does."""
-    found = {
-        of[0][1]
-        for (index,) in database.rows(
-            "SELECT name FROM pragma_index_list(?) WHERE NOT partial", (name,)
-        )
-        if (of := _indexed(database, index)) and of[0][0] == account.name
-    }
+def lookup_collation(
+    database: Database, name: str, account: TableColumn, interval: TableColumn | None = None
+) -> str:
+    """The collation in which some index begins with the account, be it behind the column that
+    says whose interval a row is; BINARY where none does."""
+    found: set[str] = set()
+    for (index,) in database.rows(
+        "SELECT name FROM pragma_index_list(?) WHERE NOT partial", (name,)
+    ):
+        of = _indexed(database, index)
+        if interval is not None and of[0][0] == interval.name:
+            del of[0]
+        if of and of[0][0] == account.name:
+            found.add(of[0][1])
     known = found & _SUITS.keys()
     return min(known) if known and _BINARY not in found else _BINARY
 

@@ -23,7 +23,7 @@ possible types SQLite stored a value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..canonical import Unconvertible, canonical
 from ..errors import TargetUnusable
@@ -59,6 +59,14 @@ class TableColumn:
         return kind_of(self.type)
 
 
+class Own(NamedTuple):
+    """Each interval has rows of its own: those with its id in the column. `id` None: whose rows
+    are meant was not said, so that none are."""
+
+    column: TableColumn
+    id: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """The table as it was when it was looked at; equal when nothing that matters changed."""
@@ -69,6 +77,7 @@ class Table:
     columns: tuple[TableColumn, ...]
     collation: str = "BINARY"
     """In which the account is looked up by an index, where one begins with it."""
+    own: Own | None = None
 
     def select(self, span: KeySpan) -> tuple[str, list[Bound]]:
         """Canonical texts of the rows in scope of a span."""
@@ -118,6 +127,10 @@ class Table:
         """Insert one row; bound to `bind(after)`. Overrides what the table says of conflicts."""
         names = ", ".join(quoted(column.name) for column in self.columns)
         values = ", ".join(_placed(column.kind) for column in self.schema.columns)
+        if self.own is not None:
+            assert self.own.id is not None, "nothing is written before the interval is known"
+            names += f", {quoted(self.own.column.name)}"
+            values += f", {literal(self.own.id)}"
         return f"INSERT OR ABORT INTO {self.quoted_name} ({names}) VALUES ({values})"
 
     def revoke(self) -> str:
@@ -189,7 +202,15 @@ class Table:
     def in_scope(self) -> str:
         """The condition that a row is ours."""
         # On its own line, so that a comment at the end of the scope hides nothing.
-        return f"({self.scope}\n)" if self.scope else "1"
+        scope = f"({self.scope}\n)" if self.scope else "1"
+        return f"{self._of_interval()} AND {scope}" if self.own is not None else scope
+
+    def _of_interval(self) -> str:
+        """The condition that a row is of the interval that is worked."""
+        assert self.own is not None, "else a row is of no interval"
+        if self.own.id is None:
+            return "0"
+        return f"{self._quoted(self.own.column)} = {literal(self.own.id)}"
 
     def _order(self, account: TableColumn) -> str:
         """What accounts are bounded by: the column itself where its type is that of its kind."""
@@ -221,6 +242,8 @@ class Table:
         for i in self.schema.key:
             sign = "=" if self.columns[i].not_null else "IS"
             terms.append(f"{self._quoted(self.columns[i])} {sign} {_placed(self._kind(i))}")
+        if self.own is not None:
+            terms.append(self._of_interval())
         return " AND ".join(terms)
 
     def _as_it_was(self) -> str:
@@ -232,9 +255,13 @@ class Table:
 
 
 def read_table(
-    database: Database, config: TargetConfig, source_columns: Sequence[str] | None
+    database: Database,
+    config: TargetConfig,
+    source_columns: Sequence[str] | None,
+    interval: str | None = None,
 ) -> Table:
-    """Look at the table; `TargetUnusable` where it cannot serve."""
+    """Look at the table; `TargetUnusable` where it cannot serve. `interval` is the id of the one
+    whose rows are meant, where each has its own."""
     found = database.rows(
         "SELECT name, type FROM sqlite_master WHERE name = ? COLLATE NOCASE"
         " AND type IN ('table', 'view')",
@@ -251,19 +278,32 @@ def read_table(
     declared = _declared(database, name)
     primary = sorted((c for c in declared.values() if c.primary), key=lambda c: c.primary)
     where = f"table {name} in {database.path}"
-    columns, key, schema = pick(where, declared, primary, config, source_columns)
+    columns, key, schema, of = pick(where, declared, primary, config, source_columns)
     account = columns[0]
+    whole_key = key if of is None else (of, *key)
     check_unique(
         database,
         name,
-        key,
+        whole_key,
         Exactness(account.name, config.key_policy),
-        is_primary=set(key) == set(primary),
+        is_primary=set(whole_key) == set(primary),
     )
-    table = Table(name, config.scope, schema, columns, lookup_collation(database, name, account))
+    table = Table(
+        name,
+        config.scope,
+        schema,
+        columns,
+        lookup_collation(database, name, account, of),
+        None if of is None else Own(of, interval),
+    )
     if config.scope:
         _check_scope(database, table)
     return table
+
+
+def literal(value: str) -> str:
+    """An interval's id in SQL: what reconcile spelled itself, and never a user's text."""
+    return "'" + value.replace("'", "''") + "'"
 
 
 def kind_of(declared: str) -> ColumnKind:

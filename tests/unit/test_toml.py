@@ -187,6 +187,7 @@ table = "grants"
 key = ["account_id", "entitlement"]
 account = "account_id"
 scope = "origin = 'billing'"
+interval_column = "as_of"
 schema = "main"
 
 [jobs.entitlements.guards]
@@ -236,6 +237,8 @@ must_contain = ["acct-1"]
         assert work.target.account == "account_id"
         assert work.target.columns == ("entitlement", "level")
         assert work.target.scope == "origin = 'billing'"
+        assert work.target.interval_column == "as_of"
+        assert not work.overtakes
         assert (work.target.type, work.target.schema) == ("sql", "main")
         guards = work.guards
         assert (guards.max_revoke, guards.max_revoke_min, guards.max_update) == (0.125, 0, 1.0)
@@ -422,7 +425,6 @@ class TestRefusals:
             'source.query = "x"',
             'source.type = "http"',
             'source.rate = "5/s"',
-            'target.interval_column = "x"',
             'target.type = "scim"',
         ],
     )

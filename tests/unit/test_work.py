@@ -135,7 +135,12 @@ def work(
     reading: Reading, target: Target | None = None, guards: GuardsConfig | None = None
 ) -> EntitlementsWork:
     guards = guards or GuardsConfig()
-    config: Any = SimpleNamespace(range_size=4, guards=guards, plan_age=timedelta(hours=1))
+    config: Any = SimpleNamespace(
+        range_size=4,
+        guards=guards,
+        plan_age=timedelta(hours=1),
+        target=SimpleNamespace(interval_column=None),
+    )
     source: Any = SimpleNamespace(
         dated=True, open=lambda interval, schema: reading, describe=lambda interval: "s"
     )

@@ -66,8 +66,9 @@ def spent_by_others(records: Reader, target: Target, job: str, interval: str, no
 def settle_others(
     records: Reader, target: Target, job: str, interval: str, now: datetime, *, void: bool
 ) -> list[Write]:
-    """Count what killed runs of other open intervals did not live to tell; with `void` their
-    plans are declared void too, because the interval (its key) is about to change the target.
+    """Count what killed runs of other open intervals did not live to tell, which makes their
+    plans void; with `void` all of them are, because the interval (its key) is about to change
+    the target.
     """
     writes: list[Write] = []
     for found, before, after in _untold(records, target, job, interval):
@@ -78,7 +79,8 @@ def settle_others(
             closed = RunRecord.from_json(run.value).having_revoked(revoked, now)
             writes.append(Put(Kind.RUN, job, key, closed.to_json(), run.version, closed.tag))
         if void or after is not before:
-            cursor = {**(after.cursor or {}), **({"void": True} if void else {})}
+            # What was counted has no checksum on record, so it can be proved by a new plan only.
+            cursor = {**(after.cursor or {}), "void": True}
             value = replace(after, cursor=cursor).to_json()
             writes.append(Put(Kind.INTERVAL, job, found.key, value, found.version, found.tag))
     return writes

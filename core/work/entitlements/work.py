@@ -113,6 +113,8 @@ class EntitlementsWork:
 
     def _steps(self, order: WorkOrder) -> Iterator[Step]:
         self._refuse_old_over_new(order)
+        if self._has_own_rows:
+            self._target.work_on(order.interval)
         schema = self._target.schema()
         self._reading = self._source.open(order.interval, schema)
         planner = Planner(order, self._config, self._reading, self._target, schema)
@@ -173,9 +175,10 @@ class EntitlementsWork:
 
     def _settle_others(self, order: WorkOrder, plan: PlanRecord) -> Iterator[Step]:
         """Before the first change: no other interval's plan will say what the target holds.
-        Completion drops the markers of others, so what those say is counted in any case."""
+        Completion drops the markers of others, so what those say is counted in any case.
+        Where each interval has its own rows, neither is so."""
         cursor = order.record.cursor
-        if cursor is not None:
+        if cursor is not None and not self._has_own_rows:
             job, key = self._job.name, order.interval.key
             void = plan.differing > 0
             writes = settle_others(order.records, self._target, job, key, order.now(), void=void)
@@ -183,12 +186,17 @@ class EntitlementsWork:
                 yield Step(cursor, writes, {})
 
     def _totals(self, order: WorkOrder, plan: PlanRecord) -> Totals:
-        """What is planned, and what counts with it; the base never moves."""
+        """What is planned, and what counts with it; the base never moves, but that an interval
+        with rows of its own had none before its first pass."""
         base = plan.observed.count if order.record.base is None else order.record.base
-        # Of a plan without revokes too: one may be new when its ranges are applied.
-        others = spent_by_others(
-            order.records, self._target, self._job.name, order.interval.key, order.now()
-        )
+        others = 0
+        if self._has_own_rows:
+            base = max(base, plan.observed.count)
+        if not self._has_own_rows:
+            # Of a plan without revokes too: one may be new when its ranges are applied.
+            others = spent_by_others(
+                order.records, self._target, self._job.name, order.interval.key, order.now()
+            )
         return Totals(
             revoke=plan.revoke,
             update=plan.update,
@@ -303,10 +311,15 @@ class EntitlementsWork:
 
     # --- parts
 
+    @property
+    def _has_own_rows(self) -> bool:
+        """Whether no interval sees another's rows, so that none can undo another."""
+        return self._config.target.interval_column is not None
+
     def _refuse_old_over_new(self, order: WorkOrder) -> None:
         """A floor later than now was named by a clock that was ahead, and stands for nothing."""
         newest = self._floor.newest if self._floor is not None else None
-        if not self._source.dated or newest is None:
+        if not self._source.dated or self._has_own_rows or newest is None:
             return
         interval = order.interval
         if interval.scheduled_at < newest.scheduled_at <= order.now():
