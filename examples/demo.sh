@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 installed=demo/.venv/installed
 if [ ! -e "$installed" ] ||
-  [ -n "$(find pyproject.toml __init__.py cli core stores -newer "$installed" ! -path '*/__pycache__*')" ]; then
+  [ -n "$(find pyproject.toml __init__.py cli core stores man -newer "$installed" ! -path '*/__pycache__*')" ]; then
   echo "Installing reconcile into demo/.venv, which takes half a minute or more ..."
   "${PYTHON:-python3}" -m venv demo/.venv
   demo/.venv/bin/python -m pip install --quiet --disable-pip-version-check .

@@ -1,9 +1,18 @@
 """Writing a store: what it must do, and the suite that proves it.
 
 A store is a class with the methods of `core.ports.Store`, a function that opens it (see
-`stores.registry.Opener`), and one entry of the entry-point group ``reconcile.stores``. It
-holds no domain rule: a lease, fenced batches, ordered scans, token buckets. Its test file
-is this suite and a `Harness`::
+`stores.registry.Opener`), and one entry of the entry-point group ``reconcile.stores``, by the
+scheme of its URLs::
+
+    [project.entry-points."reconcile.stores"]
+    jsonfile = "reconcile_jsonfile:opener"
+
+Installed beside `reconcile`, it is what ``[store] url = "jsonfile:///PATH"`` means. It
+holds no domain rule: a lease, fenced batches, ordered scans, token buckets. Values, holders and
+bounds become text and numbers by `stores.encoding`. ``tests/third_party`` is such a store, a
+distribution of its own, and reconcile-stores(7) says all this to those who only install.
+
+Its test file is this suite and a `Harness`; ``tests/contract/test_third_party.py`` is one::
 
     from reconcile.stores.testing import StoreContract
 
@@ -12,6 +21,9 @@ is this suite and a `Harness`::
         def harness(self):
             with MyHarness() as harness:
                 yield harness
+
+The suite moves the store's clock by minutes. A store that decides by the `clock` it is opened
+with is given a `MovedClock`; of one whose server has a clock, the tests put theirs in its place.
 
 Checklist:
 
@@ -33,9 +45,13 @@ Checklist:
 10. Every wait is bounded, and ends in `StoreBusy` or `StoreUnreachable`. No error of a
     driver escapes; each message says what happened, to what, and what to do.
 11. Secrets of the URL appear in no message, nor in `facts().location`.
+12. A connection that finds another store in the place of the one it opened writes nothing:
+    `StoreUnreachable`, or `FencedOut` for what was fenced.
 
-The wrappers of `stores/testing_faults.py` lose answers, double and delay requests; use them
-for your own tests too.
+The suite shows what one process can. Show as well that twenty processes that add to a plain
+counter under the lease lose no step, and that one killed inside a step leaves nothing behind. The
+wrappers of `stores/testing_faults.py` lose answers, double and delay requests; use them for your
+own tests too. Then break each rule on purpose, and see the suite fail.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ def run(*argv: str | Path, folder: Path) -> str:
     return done.stdout
 
 
+MAN = Path(__file__).parents[2] / "man"
+RUN = ("run", "entitlements")
 DEMO = ("sh", "examples/demo.sh")
 
 
@@ -46,7 +48,12 @@ def test_the_wheel_has_every_file_of_the_package(installed: tuple[Path, str]) ->
         wanted |= {file for file in (checkout / name).rglob("*") if file.is_file()}
     assert shipped == {str(file.relative_to(checkout.parent)) for file in wanted}
     beside = {name for name in named - shipped if ".dist-info/" not in name}
-    assert {name for name in beside if "__pycache__" not in name} == {"../../../bin/reconcile"}
+    pages = {f"../../../share/man/man{page.suffix[1:]}/{page.name}" for page in MAN.iterdir()}
+    assert pages
+    assert {name for name in beside if "__pycache__" not in name} == {
+        "../../../bin/reconcile",
+        *pages,
+    }
 
 
 def test_the_example_installs_alone_runs_its_night_and_then_has_nothing_due(
@@ -64,3 +71,31 @@ def test_the_example_installs_alone_runs_its_night_and_then_has_nothing_due(
     assert "typer==" in found
     assert "pytest==" not in found
     assert "hypothesis==" not in found
+
+
+@pytest.mark.parametrize(
+    ("url", "driver", "extra"),
+    [
+        ("postgresql://ops:hunter2@127.0.0.1/rec", "psycopg", "postgres"),
+        ("redis://ops:hunter2@127.0.0.1", "redis", "redis"),
+    ],
+)
+def test_without_an_extra_its_store_is_refused_with_what_installs_it(
+    installed: tuple[Path, str], url: str, driver: str, extra: str
+) -> None:
+    checkout, _ = installed
+    python = checkout / "demo/.venv/bin/python"
+    lacks = subprocess.run([python, "-c", f"import {driver}"], capture_output=True, check=False)
+    assert lacks.returncode == 1
+    done = subprocess.run(
+        [python.with_name("reconcile"), "-c", "demo/reconcile.toml", *RUN, "--store", url],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 78
+    assert f"pip install 'reconcile[{extra}]'" in done.stderr
+    assert done.stderr.count("reconcile: ") == 1
+    assert "Traceback" not in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
