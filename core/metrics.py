@@ -29,7 +29,8 @@ class JobFigures:
     """One job. Times are in seconds; None: there is no interval yet to measure.
 
     `intervals` counts intervals by state and reason ("" where there is none), those of a span
-    one by one; `changes` what was done to the target by kind; `alerts` those that stand.
+    one by one; `changes` what was done to the target by kind; `alerts` those that stand, and
+    `undelivered` those that somebody has still to hear of.
     """
 
     job: str
@@ -45,3 +46,4 @@ class JobFigures:
     ranges_saved: int
     ranges_repeated: int
     alerts: Mapping[str, int]
+    undelivered: int

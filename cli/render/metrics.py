@@ -95,6 +95,12 @@ _GAUGES: Iterable[_Entry] = (
         ("kind",),
         lambda job: _by(job.alerts),
     ),
+    (
+        "reconcile_alerts_undelivered",
+        "Alerts that could not be delivered yet.",
+        (),
+        lambda job: _alone(job.undelivered),
+    ),
 )
 _COUNTERS: Iterable[_Entry] = (
     (

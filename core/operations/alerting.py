@@ -19,7 +19,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from .. import alerts
-from ..errors import NotDelivered, ReconcileError, StoreUnusable, WriteConflict
+from ..errors import (
+    NotDelivered,
+    ReconcileError,
+    StoreBusy,
+    StoreUnreachable,
+    StoreUnusable,
+    WriteConflict,
+)
 from ..events import NotTold
 from ..model import ABSENT, Kind, Outcome, Put
 from ..records import OPEN, from_text, to_text
@@ -47,25 +54,31 @@ ALL = "@all"
 
 
 def after_visit(
-    app: Application, store: Store, job: Job, seen: Look | None, report: RunReport
+    app: Application, store: Store, job: Job, seen: Look | None, report: RunReport | None
 ) -> None:
     """What a trigger does for others before it ends. `seen`: what it had read, where nothing has
-    changed since."""
+    changed since; `report` None: it was refused."""
     notifier = app.notifier
     if notifier is None or app.runtime.stop.reason is not None:
         return
     desk = _Desk(app, store, notifier)
+    intervals = () if report is None else report.intervals
     try:
-        if report.outcome is Outcome.BUSY:
-            from ..tally import note_turned_away
-
-            note_turned_away(store, job.name)
+        if report is not None and report.outcome is Outcome.BUSY:
+            _count_turned_away(store, job)
         if notifier.channels:
             desk.job(job, seen)
-        did_something = any(not one.known_before for one in report.intervals)
-        desk.others(job, publish=did_something)
+        desk.others(job, publish=any(not one.known_before for one in intervals))
     except ReconcileError as error:
         desk.warn(job.name, f"nobody was told how it stands: {error}", known=False)
+
+
+def _count_turned_away(store: Store, job: Job) -> None:
+    """A count that cannot be written is not worth a word: the store may be as busy as the job."""
+    from ..tally import note_turned_away
+
+    with suppress(StoreBusy, StoreUnreachable, WriteConflict):
+        note_turned_away(store, job.name)
 
 
 def after_none(app: Application, store: Store, jobs: Sequence[Job]) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from ..config import Job
+    from ..model import Record
     from ..ports import Store
     from ..records import IntervalRecord
     from .application import Application
@@ -98,7 +99,12 @@ def _troubles(store: Store, job: Job, seen: Look) -> Iterator[Trouble]:
         told.add(found.interval.scheduled_at)
         level = Level.WARNING if waits else Level.CRITICAL
         yield Trouble(level, found.interval.scheduled_at, found.text)
-    for record in _failed(store, job, seen):
+    standing = [AlertRecord.from_json(one.value) for one in _alerts(store, job)]
+    for alert in standing:
+        if alert.tries:
+            told_of = f"{job.name} {alert.id}: its alert ({alert.kind}) could not be delivered"
+            yield Trouble(Level.WARNING, alert.scheduled_at, told_of)
+    for record in _failed(store, job, seen, standing):
         text = f"{job.name} {record.id} has failed for good ({record.reason})"
         yield Trouble(Level.CRITICAL, record.scheduled_at, text)
     begun = [due.record for due in seen.decision.owed if due.record is not None]
@@ -108,12 +114,18 @@ def _troubles(store: Store, job: Job, seen: Look) -> Iterator[Trouble]:
             yield Trouble(Level.WARNING, record.scheduled_at, text)
 
 
-def _failed(store: Store, job: Job, seen: Look) -> Iterator[IntervalRecord]:
+def _alerts(store: Store, job: Job) -> Sequence[Record]:
+    """Those that stand, or that somebody has still to hear of."""
+    return store.scan(Kind.ALERT, job.name, tag=OPEN)
+
+
+def _failed(
+    store: Store, job: Job, seen: Look, standing: Sequence[AlertRecord]
+) -> Iterator[IntervalRecord]:
     """Those that no newer completion followed, and those whose alert stands."""
     recent, _ = History(store, job.name, seen.now).failures()
     found = {record.scheduled_at: record for record in recent if not record.is_signed}
-    for stored in store.scan(Kind.ALERT, job.name, tag=OPEN):
-        alert = AlertRecord.from_json(stored.value)
+    for alert in standing:
         if alert.kind == alerts.FAILED and not alert.cleared:
             yield from _still_failed(store, job, alert, found)
     yield from sorted(found.values(), key=lambda record: record.scheduled_at)

@@ -45,6 +45,9 @@ def _job(store: Store, job: Job, now: datetime) -> JobFigures:
     unfinished = sum(record.state is State.UNFINISHED for record in opened)
     intervals[State.UNFINISHED.value, ""] = unfinished
     intervals[State.PENDING.value, ""] = max(0, seen.decision.backlog - unfinished)
+    found = store.scan(Kind.ALERT, job.name, tag=OPEN)
+    alerts = [AlertRecord.from_json(one.value) for one in found]
+    standing = Counter(alert.kind for alert in alerts if not alert.cleared)
     return JobFigures(
         job=job.name,
         backlog=seen.decision.backlog,
@@ -64,7 +67,8 @@ def _job(store: Store, job: Job, now: datetime) -> JobFigures:
         lost={how: counted.get(f"lost:{how}", 0) for how in LOST},
         ranges_saved=counted.get("ranges_saved", 0),
         ranges_repeated=counted.get("ranges_repeated", 0),
-        alerts=_alerts(store, job),
+        alerts={kind: standing[kind] for kind in KINDS},
+        undelivered=sum(alert.tries > 0 for alert in alerts),
     )
 
 
@@ -75,10 +79,3 @@ def _backlog_age(seen: Look) -> float:
     since = [owed_since(seen.job, interval, record) for interval, record in entries]
     known: Sequence[datetime] = [instant for instant in since if instant is not None]
     return max(0.0, (seen.now - min(known)).total_seconds()) if known else 0.0
-
-
-def _alerts(store: Store, job: Job) -> dict[str, int]:
-    found = store.scan(Kind.ALERT, job.name, tag=OPEN)
-    stand = [AlertRecord.from_json(one.value) for one in found]
-    number = Counter(one.kind for one in stand if not one.cleared)
-    return {kind: number[kind] for kind in KINDS}

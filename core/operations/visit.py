@@ -18,8 +18,10 @@ from ..engine import Engine
 from ..errors import (
     LeaseBusy,
     OverlapIsNewer,
+    ReconcileError,
     StoreBusy,
     StoreUnreachable,
+    StoreUnusable,
     WriteConflict,
 )
 from ..events import DryRun, IntervalReport, RunReport, Warned
@@ -105,12 +107,22 @@ class Visit:
     def run(self) -> RunReport:
         """Decide, and where there is something to do, do it under the lease; then tell whoever
         wants to know how the job stands."""
-        report = self._run()
+        try:
+            report = self._run()
+        except (StoreBusy, StoreUnreachable, StoreUnusable):
+            raise  # nothing can be read or claimed
+        except ReconcileError:
+            self._tell(None)
+            raise
+        self._tell(report)
+        return report
+
+    def _tell(self, report: RunReport | None) -> None:
         if self.app.notifier is not None and not self.dry_run:
             from .alerting import after_visit
 
-            after_visit(self.app, self.store, self.job, self._seen, report)
-        return report
+            seen = self._seen if report is not None else None
+            after_visit(self.app, self.store, self.job, seen, report)
 
     def _run(self) -> RunReport:
         clock = self.app.runtime.clock

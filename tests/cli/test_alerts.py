@@ -18,7 +18,9 @@ from support.small import HAS, SHOULD, write_source, write_target
 from reconcile.cli import wiring
 from reconcile.cli.configuration import load
 from reconcile.cli.render.watch import _Watcher
+from reconcile.core.errors import TargetLocked
 from reconcile.core.model import Kind
+from reconcile.core.operations import visit
 from reconcile.core.operations.alerting import ALL
 from reconcile.stores.sqlite import SqliteStore
 
@@ -347,12 +349,31 @@ def test_only_what_was_not_delivered_is_sent_again_and_no_run_fails_for_it(
     ]
     assert [channel for channel, _ in pager.got] == ["command"]
     assert "warning" not in night("-q", *RUN).words, "a mail has told of it"
+    assert (
+        "entitlements 2026-11-30: its alert (overdue) could not be delivered" in check(night).data
+    )
+    undelivered = 'reconcile_alerts_undelivered{job="entitlements"}'
+    assert f"{undelivered} 1.0" in night("status", "--metrics").data
     assert "warning" in night(*RUN).words
     pager.broken = set()
     assert night(*RUN).code == 1
     assert [channel for channel, _ in pager.got] == ["command", "notify 1"]
     assert night(*RUN).code == 1
     assert len(pager.got) == 2
+    assert f"{undelivered} 0.0" in night("status", "--metrics").data
+
+
+def test_a_call_that_is_refused_judges_too(
+    night: Cli, pager: Pager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*args: Any, **options: Any) -> None:
+        raise TargetLocked("somebody has locked it")
+
+    fails_once(night)
+    night.clock.advance(6 * DAY)
+    monkeypatch.setattr(visit, "compare", locked)
+    assert night(*RUN).code == 69
+    assert pager.told() == [("2026-11-30", "overdue", "raised")]
 
 
 def test_a_call_with_nothing_due_and_nothing_to_tell_writes_nothing(
