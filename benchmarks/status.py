@@ -32,8 +32,10 @@ from reconcile.stores.registry import opener
 
 BUDGET = 2.0
 STEP = timedelta(minutes=5)
-BATCH = 250
+BATCH = 100
 FAILED = 2000
+PATIENCE = 60.0
+"""Seconds that a server may take for a batch while it is filled."""
 JOB = "entitlements"
 CONFIG = """\
 [store]
@@ -145,7 +147,8 @@ def main(given: argparse.Namespace) -> int:
             if which == "full":
                 env = real_environment()
                 address = database_url(url, folder)
-                store = opener(address, clock=env.clock, host=env.host, entropy=env.entropy)()
+                outside = {"clock": env.clock, "host": env.host, "entropy": env.entropy}
+                store = opener(address, **outside, patience=PATIENCE)()
                 fill(store, newest, given.intervals, given.events)
                 store.close()
             seconds([reconcile, "run", JOB], folder)  # the job is known from here on

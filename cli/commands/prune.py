@@ -15,7 +15,7 @@ DryRunOption = Annotated[bool, Option(("--dry-run",), "Show what would go; drop 
 
 
 def prune(call: Call, job: OneJobArgument = None, dry_run: DryRunOption = False) -> int:
-    """Drop final intervals older than keep in [store], with their runs, trails and plans.
+    """Drop final intervals older than keep in [store], with their runs, trails, plans and alerts.
 
     The runs of a job do the same by themselves, once a day and a few at a time. What is
     unfinished stays, and so does the newest completed interval. What was dropped never comes

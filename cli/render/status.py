@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SIGNS_SHOWN = 14
 MOST_COUNTED = 100
 """What `core.operations.views` counts beyond what is shown."""
+LEAST_SIGNS = len("LAST 14")
 LONG_NAME = 24
 """A longer name of a job stands above its line."""
 _LATE_SECONDS = 3600
@@ -36,13 +37,34 @@ ACTS = 3
 
 
 def overview(report: StatusReport, style: Style) -> str:
-    """One line a job, for a terminal."""
+    """One line a job, for a terminal. Where the newest signs do not fit beside all else, the age
+    of what was completed last is left out for them."""
+    columns, rows = _overview_rows(report, ages=True)
+    signs = _room(columns, rows, style)
+    if signs < LEAST_SIGNS:
+        without = _overview_rows(report, ages=False)
+        if _room(*without, style) >= LEAST_SIGNS:
+            columns, rows = without
+            signs = _room(columns, rows, style)
+    if signs >= LEAST_SIGNS:
+        columns.append(Column(f"LAST {signs}"))
+        for cells, job in zip(rows, report.jobs, strict=True):
+            cells.append(_signs(job, signs, style))
+    state = 1
+    return aligned(
+        columns,
+        [Row(cells, state=state, colour=words.COLOURS.get(cells[state], "")) for cells in rows],
+        style,
+    )
+
+
+def _overview_rows(report: StatusReport, *, ages: bool) -> tuple[list[Column], list[list[str]]]:
     now = report.now
     ids = [job.last_completed.id if job.last_completed else "-" for job in report.jobs]
     wide = max(map(len, ids), default=0)
     rows = []
     for job, last in zip(report.jobs, ids, strict=True):
-        done = job.last_completed.completed_at if job.last_completed else None
+        done = job.last_completed.completed_at if job.last_completed and ages else None
         ago = "" if done is None else words.age(words.seconds_between(done, now))
         cells = [
             job.job.name,
@@ -52,25 +74,16 @@ def overview(report: StatusReport, style: Style) -> str:
             str(job.backlog or "-"),
         ]
         rows.append(cells)
-    heads = ["JOB", "STATE", "LAST COMPLETED", "NEXT", "BEHIND"]
-    names, *others = zip(heads, *rows, strict=True)
-    longest = max((len(name) for name in names if len(name) <= LONG_NAME), default=0)
+    heads = ("STATE", "LAST COMPLETED", "NEXT", "BEHIND")
+    return [Column("JOB", most=LONG_NAME), *map(Column, heads)], rows
+
+
+def _room(columns: Sequence[Column], rows: Sequence[Sequence[str]], style: Style) -> int:
+    """How many signs fit at the end of each line."""
+    names, *others = zip([column.heading for column in columns], *rows, strict=True)
+    longest = max(len(name) for name in names if len(name) <= LONG_NAME)
     used = longest + 2 + sum(max(map(len, column)) + 2 for column in others)
-    signs = max(0, min(SIGNS_SHOWN, style.width - used))
-    columns = [Column(head, most=LONG_NAME if head == "JOB" else None) for head in heads]
-    if signs >= len("LAST 14"):
-        columns.append(Column(f"LAST {signs}"))
-        for cells, job in zip(rows, report.jobs, strict=True):
-            cells.append(_signs(job, signs, style))
-    state_column = 1
-    return aligned(
-        columns,
-        [
-            Row(cells, state=state_column, colour=words.COLOURS.get(cells[state_column], ""))
-            for cells in rows
-        ],
-        style,
-    )
+    return max(0, min(SIGNS_SHOWN, style.width - used))
 
 
 def overview_tabbed(report: StatusReport, style: Style) -> str:

@@ -7,8 +7,9 @@ intervals, each with its runs, its trail, its plan and the plan's ranges.
 
 An interval is dropped when it is final, was scheduled before `[store] keep`, and nobody has
 written to it for as long; a backfill of last week keeps its trail, however old its nights are.
-What stays: all that is unfinished, and the newest completed interval, which says what the target
-holds. Nothing is dropped at or after an instant that is not yet decided about.
+What stays: all that is unfinished, what somebody is still alerted of, and the newest completed
+interval, which says what the target holds. Nothing is dropped at or after an instant that is not
+yet decided about.
 
 A holder does it once a day, when its work is done, a batch for each stay; `reconcile prune` does
 all at once. A trigger whose clock is far ahead would take everything for old: it prunes only
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..config import DAY
 from ..errors import StoreBusy, StoreUnreachable, WriteConflict
 from ..model import Delete, Kind, Put, State, instant_key
-from ..records import IntervalRecord, JobRecord, PlanRecord, without_plan
+from ..records import OPEN, IntervalRecord, JobRecord, PlanRecord, without_plan
 from ..schedule import TICK
 from .history import SECOND, newest
 from .look import live_lease, look
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from .look import Look
 
 BATCH = 100
-"""So many intervals are dropped at once."""
+"""So many intervals are dropped at once, or fewer where they have more ranges and events: a store
+on a server does nothing else meanwhile."""
+WRITES = 2000
 READ = 500
 """So many records are looked at for them."""
 EVERY = DAY
@@ -194,8 +197,13 @@ def _batch(store: Store, job: Job, seen: Look, record: JobRecord, keep: timedelt
         interval = IntervalRecord.from_json(found.value)
         until = interval.until_at or interval.scheduled_at
         is_old = until < edge and found.at < oldest
-        if interval.state.is_final and is_old and found.key != spared:
-            if dropped.records == BATCH:
+        if (
+            interval.state.is_final
+            and is_old
+            and found.key != spared
+            and not any(_below(store, Kind.ALERT, job, found.key, tag=OPEN))
+        ):
+            if dropped.records == BATCH or len(writes) >= WRITES:
                 done = False
                 break
             more, runs, events = _drop(store, job, found, interval)
@@ -252,14 +260,15 @@ def _drop(
     ]
     runs = [Delete(Kind.RUN, job.name, key) for key in _below(store, Kind.RUN, job, found.key)]
     events = [Delete(Kind.EVENT, job.name, k) for k in _below(store, Kind.EVENT, job, found.key)]
+    alerts = [Delete(Kind.ALERT, job.name, k) for k in _below(store, Kind.ALERT, job, found.key)]
     plans = _plans(store, job, record)
-    return [*own, *runs, *events, *plans], len(runs), len(events)
+    return [*own, *runs, *events, *alerts, *plans], len(runs), len(events)
 
 
-def _below(store: Store, kind: Kind, job: Job, key: str) -> Iterator[str]:
+def _below(store: Store, kind: Kind, job: Job, key: str, tag: str = "") -> Iterator[str]:
     after = ""
     while True:
-        page = store.scan(kind, job.name, prefix=f"{key}/", after=after, limit=READ)
+        page = store.scan(kind, job.name, prefix=f"{key}/", after=after, tag=tag, limit=READ)
         yield from (found.key for found in page)
         if len(page) < READ:
             return

@@ -162,6 +162,17 @@ def test_the_unfinished_and_the_newest_completed_stay(place: Place) -> None:
     assert place.nights() == [1, 2, 5]
 
 
+def test_what_somebody_is_alerted_of_stays_and_an_alert_that_is_over_goes(place: Place) -> None:
+    five(place)
+    for number, tag in ((0, "open"), (1, "")):
+        key = f"{(BEGIN + number * DAY):%Y-%m-%dT%H:%M:%SZ}/failed"
+        place.store.note([Put(Kind.ALERT, NAME, key, {}, tag=tag)])
+    place.days_later(27.5)
+    place.prune()
+    assert place.nights() == [0, 3, 4]
+    assert [key[:10] for key in place.left(Kind.ALERT)] == ["2026-01-01"]
+
+
 def test_a_rerun_under_way_counts_as_completed(place: Place) -> None:
     five(place, State.COMPLETED, State.COMPLETED, State.FAILED, State.FAILED, State.FAILED)
     earlier = replace(
@@ -216,6 +227,25 @@ def test_a_dry_run_drops_nothing_and_counts_all(place: Place) -> None:
     assert told.dropped == place.prune().dropped
     assert told.dropped.records == 229
     assert place.nights() == [229]
+
+
+def test_intervals_with_much_below_them_go_in_smaller_batches(place: Place) -> None:
+    for number in range(6):
+        at = place.night(number)
+        events = [Append(Kind.EVENT, NAME, f"{at:%Y-%m-%dT%H:%M:%SZ}", {}) for _ in range(900)]
+        place.store.note(events)
+    place.days_later(60)
+    sizes: list[int] = []
+
+    class Measuring(MemoryStore):
+        def note(self, writes: Sequence[Write]) -> None:
+            sizes.append(len(writes))
+            super().note(writes)
+
+    place.open = lambda: Measuring(place.server)
+    assert place.prune().dropped.records == 5
+    assert len(sizes) == 2
+    assert max(sizes) < 3000
 
 
 def test_a_pass_goes_on_where_it_was_killed(place: Place) -> None:
