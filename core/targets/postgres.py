@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 WAIT = 30.0
 """Seconds that reading and completing wait for another session's lock."""
 
+QUICK = 60.0
+"""Seconds for what is looked up and not read in full: a server that hangs is not waited for."""
+
 GRACE = 5.0
 """Seconds that a raised fence waits for an old holder's session to be gone once it was ended."""
 
@@ -103,20 +106,20 @@ class PostgresTarget:
 
     def lines(self, span: KeySpan) -> list[bytes]:
         """See `endpoints.Target`. In order of accounts."""
-        with self._reading(WAIT) as looked:
+        with self._reading(WAIT, None) as looked:
             self._refuse_odd(looked.table, span)
             if looked.table.ordered:
                 return self._lines(looked.table, span)
         with self._streaming(looked.table) as stream:
             lines = stream.lines(looked.table, span)
         if lines is None:
-            with self._reading(WAIT):
+            with self._reading(WAIT, None):
                 lines = self._lines(looked.table, span)
         return lines
 
     def bound(self, span: KeySpan, rows: int) -> str | None:
         """See `endpoints.Target`."""
-        with self._reading(WAIT) as looked:
+        with self._reading(WAIT, None) as looked:
             if looked.table.ordered:
                 found = self._session.rows(*looked.table.select_bound(span, rows))
                 account = found[0][0] if found else None
@@ -191,11 +194,13 @@ class PostgresTarget:
         session = self._session
         watch = BlockerWatch(session.address, self._clock, wait)
         with session.writing(wait + GRACE, watch=watch):
-            watch.pid = session.rows("SELECT pg_catalog.pg_backend_pid()")[0][0]
             table, books = self._look(anew=True)
             books.create_tables()
+            # From here on only those can block us who keep the fence row.
+            watch.pid = session.rows("SELECT pg_catalog.pg_backend_pid()")[0][0]
             before = books.fence_row(fence.key, lock=True)
             if before is None:
+                watch.pid = None
                 books.wait_for_others()
                 before = books.fence_row(fence.key, lock=True)
             if before is not None and before.generation >= fence.generation:
@@ -249,8 +254,8 @@ class PostgresTarget:
             self._session.commit(self._clock.boot() + WAIT)
 
     @contextmanager
-    def _reading(self, wait: float) -> Iterator[_Looked]:
-        with self._lock, self._session.reading(wait):
+    def _reading(self, wait: float, limit: float | None = QUICK) -> Iterator[_Looked]:
+        with self._lock, self._session.reading(wait, limit):
             yield self._look()
 
     @contextmanager

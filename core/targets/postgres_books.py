@@ -82,12 +82,15 @@ class PostgresBooks(Books):
             text = fault.text
             if fault.meaning not in (Meaning.FORBIDDEN, Meaning.GONE):
                 return error
+        script = (
+            f"CREATE SCHEMA IF NOT EXISTS {quoted(self._schema)};\n{ddl(self._schema)}"
+            + rights(self._schema, self._relation.quoted, self._session.user)
+        )
         return AccessDenied(
             f"the tables of reconcile are not in schema {self._schema} of {self._session.shown},"
             f" and this role may not create them: {text}",
-            hint="let somebody who may run this, with the role's name for ROLE:\n"
-            f"CREATE SCHEMA IF NOT EXISTS {quoted(self._schema)};\n\n{ddl(self._schema)}\n"
-            + rights(self._schema, self._relation.quoted, "ROLE"),
+            # On one line, because that is what it is printed as.
+            hint=f"let somebody who may run this: {' '.join(script.split())}",
         )
 
     def locked(self, key: LeaseKey) -> Row | None:

@@ -124,9 +124,10 @@ class Session:
     # --- transactions
 
     @contextmanager
-    def reading(self, wait: float) -> Iterator[None]:
-        """A transaction that writes nothing. Waits at most `wait` seconds for a lock."""
-        with self._transaction(f" {_READ_ONLY}", wait, None, None):
+    def reading(self, wait: float, limit: float | None = None) -> Iterator[None]:
+        """A transaction that writes nothing. Waits at most `wait` seconds for a lock, and takes at
+        most `limit` in all; without, as long as nobody interrupts it."""
+        with self._transaction(f" {_READ_ONLY}", wait, limit, None):
             yield
 
     @contextmanager
@@ -191,6 +192,11 @@ class Session:
                 f"work on {self.shown} was broken off: the lease may no longer be trusted",
                 hint="the next trigger goes on where this one stopped",
             )
+
+    @property
+    def user(self) -> str:
+        """The role that we are."""
+        return self._running().info.user
 
     def interrupt(self) -> None:
         """Break off what runs, from any thread. From now on all calls raise `LeaseLapsed`."""
@@ -313,6 +319,8 @@ class Session:
 
     def _refuse(self, error: psycopg.Error) -> NoReturn:
         if is_lost(error):
+            if isinstance(error, NoAnswer) and self._link is not None:
+                self._cancel(self._link)
             self.close()
         raise refusal(error, self.address) from error
 

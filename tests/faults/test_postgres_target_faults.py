@@ -255,6 +255,24 @@ def test_a_server_that_is_too_slow_is_broken_off_within_the_lease(bed: PostgresB
     assert commit(target, GRANTS, ROWS)
 
 
+def test_a_server_that_does_not_answer_is_not_waited_for(
+    bed: PostgresBed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = bed.fenced()
+    bed.do(SLOW)
+    endless = "SET LOCAL statement_timeout = 0"
+    once(monkeypatch, "tried", before=lambda session: session.execute(endless))
+    monkeypatch.setattr("reconcile.core.targets.postgres_session._GRACE", 0.2)
+    monkeypatch.setattr("reconcile.core.targets.postgres_session._WITH_TRANSACTION_TIMEOUT", 10**9)
+    before = RealClock().boot()
+    with pytest.raises(TargetUnreachable, match="did not answer in time"):
+        commit(target, GRANTS, ROWS, time=0.5)
+    assert RealClock().boot() - before < 2.5
+    assert untouched(bed)
+    sleeps = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    eventually(lambda: not bed.server.ask(sleeps), "the server was told to let go")
+
+
 def test_a_holder_that_is_stopped_within_its_transaction_is_rolled_back_by_the_server(
     bed: PostgresBed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +293,34 @@ def test_a_holder_that_is_stopped_within_its_transaction_is_rolled_back_by_the_s
     with pytest.raises((FencedOut, LeaseLapsed, TargetUnreachable)):
         commit(target, GRANTS, ROWS, time=0.6)
     assert untouched(bed)
+
+
+def test_the_server_is_told_how_long_a_commit_may_take_for_this_transaction_alone(
+    bed: PostgresBed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = bed.fenced()
+    told: dict[str, float] = {}
+
+    def look(session: Session) -> None:
+        told.update(
+            (name, int(milliseconds) / 1000)
+            for name, milliseconds in session.rows(
+                "SELECT name, setting FROM pg_settings WHERE name LIKE '%%_timeout' AND source"
+                " = 'session' AND unit = 'ms'"
+            )
+        )
+
+    once(monkeypatch, "tried", before=look)
+    commit(target, GRANTS, ROWS, time=7.0)
+    names = ("lock", "statement", "idle_in_transaction_session")
+    assert {f"{name}_timeout" for name in names} <= told.keys()
+    assert all(0 < seconds <= 7 for seconds in told.values())
+    told.clear()
+    with target._session.reading(1):
+        pass
+    assert target._session._link is not None
+    left = target._session._link.execute("SHOW idle_in_transaction_session_timeout").fetchone()
+    assert left == ("0",)
 
 
 def test_a_lease_that_is_over_before_the_commit_takes_all_of_it_back(
@@ -470,7 +516,8 @@ def test_a_role_that_may_not_create_our_tables_is_given_the_statements(bed: Post
     target = bed.target(url=bed.server.url(user=role))
     with pytest.raises(AccessDenied, match="may not create them") as refused:
         target.raise_fence(fence(1), "store", timedelta(0))
-    statements = refused.value.hint.partition(":\n")[2].replace('"ROLE"', role)
+    statements = refused.value.hint.partition(": ")[2]
+    assert "\n" not in statements
     bed.do(statements)
     a_night(target)
 

@@ -137,7 +137,9 @@ def test_what_others_wrote_in_another_form_is_the_same_value(make: Make) -> None
         "INSERT INTO entitlements VALUES ('a', 1.500, 1e20, '2026-11-30 08:00', '{\"a\":1}',"
         " 'abc', 'infinity'), ('b', 'NaN', '-0', '4713-01-01 00:00:00 BC', '1', '', '20000-01-01')",
     )
-    target = bed.fenced()
+    odd = "-c timezone=Asia/Kolkata -c datestyle=SQL -c bytea_output=escape"
+    url = bed.server.url(options=f"{odd} -c extra_float_digits=-5 -c jit_above_cost=0")
+    target = bed.fenced(url=url)
     rows = [decode(line) for line in target.lines(EVERYTHING)]
     assert rows[0] == (
         "a",
@@ -264,6 +266,14 @@ def test_a_table_without_that_order_is_read_once(
     ]
     assert found == keys
     assert opened == [KeySpan(None, keys[9])]
+    assert target._look_outside().table.order.endswith(' COLLATE "C"')
+    # Of a range that is asked for again while the others are read, as of the rest.
+    target.lines(KeySpan(None, keys[9]))
+    target.lines(KeySpan(keys[9], keys[19]))
+    bed.do("DELETE FROM entitlements WHERE account_id = '00005'")
+    assert len(target.lines(KeySpan(keys[1], keys[9]))) == 7
+    assert len(target.lines(KeySpan(keys[19], keys[29]))) == 10
+    bed.insert(("00005", "x", None))
     # A range that is asked for again is as it is now.
     bed.do("DELETE FROM entitlements WHERE account_id = '00015'")
     assert len(target.lines(KeySpan(keys[9], keys[19]))) == 9
