@@ -16,6 +16,7 @@ from ..core.errors import (
     StoreUnusable,
 )
 
+_TLS = ("rediss", "valkeys")
 _NOT_NOW = {
     "OOM": ("is out of memory and takes no writes", "free memory, or raise maxmemory"),
     "READONLY": (
@@ -61,7 +62,8 @@ def refusal(error: driver.RedisError, location: str) -> ReconcileError:
     if isinstance(error, driver.TimeoutError):
         return StoreUnreachable(
             f"the store {location} did not answer in time",
-            hint="check the server and the network",
+            hint="check the server and the network"
+            + (", and that it speaks TLS at this port" if location.startswith(_TLS) else ""),
         )
     if isinstance(error, driver.ConnectionError):
         return _no_connection(error, location)
@@ -82,25 +84,60 @@ def _no_connection(error: driver.ConnectionError, location: str) -> ReconcileErr
             f"the store {location} cannot be reached: no sentinel that answers knows its primary",
             hint="check that the sentinels run, and the name of the service in [store] url",
         )
-    if "CERTIFICATE_VERIFY_FAILED" in words:
-        return ConfigError(
-            f"[store] url: the certificate of the store {location} is not trusted",
-            hint="name who signed it: ?ca=FILE behind [store] url",
-        )
+    if location.startswith(_TLS) and (found := _about_certificates(error, location)):
+        return found
     if isinstance(error, driver.MaxConnectionsError) or "max number of clients" in words:
         return StoreUnreachable(
             f"the store {location} has no connection left", hint="raise its maxclients"
         )
     return StoreUnreachable(
         f"the store {location} cannot be reached ({_reason(error)})",
-        hint="check that the server runs, and the address in [store] url",
+        hint="check that the server runs, and the address in [store] url (rediss:// where it "
+        "speaks TLS)",
     )
+
+
+def _about_certificates(error: BaseException, location: str) -> ReconcileError | None:
+    """What is wrong with a certificate: the server's, or one of our files; None where it is
+    something else."""
+    words, cause = str(error), _innermost(error)
+    if "CERTIFICATE_VERIFY_FAILED" in words:
+        if "mismatch" in words:
+            return ConfigError(
+                f"[store] url: the certificate of the store {location} is for another host",
+                hint="name the server in [store] url as its certificate does",
+            )
+        return ConfigError(
+            f"[store] url: the certificate of the store {location} is not trusted",
+            hint="name who signed it: ?ca=FILE behind [store] url",
+        )
+    if "CERTIFICATE_REQUIRED" in words or "ALERT_HANDSHAKE_FAILURE" in words:
+        return AccessDenied(
+            f"the store {location} asks for a certificate of ours",
+            hint="name the files of one and its key, by the options cert and key of [store] url",
+        )
+    is_file = isinstance(cause, FileNotFoundError | PermissionError | IsADirectoryError)
+    if is_file or getattr(cause, "library", "") in ("X509", "PEM") or "PEM lib" in words:
+        return ConfigError(
+            f"[store] url: a file that is named for the certificates of the store {location} "
+            f"cannot be used ({_reason(error)})",
+            hint="look at ?ca=, ?cert= and ?key= behind [store] url: PEM files that this user "
+            "may read, and the key of that certificate",
+        )
+    return None
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return error
 
 
 def _reason(error: BaseException) -> str:
     """The innermost cause in the words of the operating system."""
-    while (inner := error.__cause__ or error.__context__) is not None:
-        error = inner
+    error = _innermost(error)
+    if reason := getattr(error, "reason", None):  # of a library for TLS: NO_SUCH_THING
+        return str(reason).lower().replace("_", " ")
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return "the connection was lost" if isinstance(error, driver.RedisError) else str(error)

@@ -104,4 +104,6 @@ def raw_client(address: Any) -> redis.Redis:
         db=address.database,
         username=address.user,
         password=address.password,
+        ssl=address.tls,
+        ssl_ca_certs=address.ca,
     )
