@@ -75,7 +75,7 @@ class JobStatus:
     many some; `strip` has those that `recent` has not, too; `worked` is worked now, and has about
     `expected_ranges`, as the last completed one had; `pause` is in force now; `acts` are the
     newest of those by hand that were about the whole job, oldest first. `audit` is
-    made where one job was asked for."""
+    made where one job was asked for; `window` is that of the catch-up policy."""
 
     job: Job
     state: str
@@ -101,6 +101,7 @@ class JobStatus:
     strip: Strip | None = None
     expected_ranges: int | None = None
     worked: IntervalRecord | None = None
+    window: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

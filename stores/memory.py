@@ -220,7 +220,7 @@ class MemoryStore:
         """See `Store.scan`."""
         with self._server.guard:
             found = [
-                stored.record(kind, job, key)
+                (key, stored)
                 for (its_kind, its_job, key), stored in self._server.records.items()
                 if (its_kind, its_job) == (kind, job)
                 and key.startswith(prefix)
@@ -228,8 +228,8 @@ class MemoryStore:
                 and (not before or key < before)
                 and (not tag or stored.tag == tag)
             ]
-        found.sort(key=lambda record: record.key, reverse=newest_first)
-        return found[: max(0, limit)]
+            found.sort(key=lambda pair: pair[0], reverse=newest_first)
+            return [stored.record(kind, job, key) for key, stored in found[: max(0, limit)]]
 
     def take(self, bucket: str, rate: Rate, n: int = 1) -> float:
         """See `Store.take`. ValueError where n calls could never be had at once."""

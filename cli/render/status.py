@@ -198,7 +198,7 @@ def _due(job: JobStatus, now: datetime) -> str:
 
 
 def _catch_up(job: JobStatus) -> str:
-    policy, window = job.job.catch_up_policy, job.job.catch_up.window
+    policy, window = job.job.catch_up_policy, job.window
     within = "" if window is None else f" of the last {show_duration(window)}"
     return {
         "all": f"every missed interval{within}, oldest first",

@@ -125,6 +125,7 @@ def _job(app: Application, store: Store, job: Job, now: datetime, choice: Choice
         strip=strip(viewer, seen, history, choice) if older else None,
         expected_ranges=done[0].ranges_total if done else None,
         worked=next((view.record for view in waiting if view.shows == "running"), None),
+        window=planning.window(job, seen.schedule),
     )
 
 

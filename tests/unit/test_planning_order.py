@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
+from time import perf_counter
 
 import pytest
-from support.deciding import NIGHTLY, decided, due, job, record, skipped, utc
+from support.deciding import DAY, NIGHTLY, decided, due, job, record, skipped, utc
 
 from reconcile.core.calendars import Dst
 from reconcile.core.model import State, Trigger, instant_key
@@ -92,3 +94,22 @@ class TestTimesLeftOut:
 
     def test_in_utc_there_are_none(self) -> None:
         assert not list(NIGHTLY.gaps(utc("1990-01-01"), utc("2040-01-01")))
+
+
+def test_two_weeks_of_a_job_of_every_five_seconds_are_decided_as_a_few_spans() -> None:
+    """242,000 instants, in bounded time and memory, and on record as one span each."""
+    schedule = Schedule("*:*:0/5")
+    since, now = "2026-11-16T12:00", "2026-11-30T12:00"
+    total = 14 * 24 * 720 + 1
+    for policy, eligible in (("all", 720 * 24 + 1), ("latest", 1)):
+        one = job(policy, DAY, schedule="*:*:0/5")
+        begun = perf_counter()
+        tracemalloc.start()
+        found = decided(one, now=now, since=since, schedule=schedule)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert perf_counter() - begun < 2
+        assert peak < 2_000_000
+        assert found.backlog == eligible
+        assert sum(skip.span for skip in found.skips) == total - eligible
+        assert len(found.skips) <= 2
