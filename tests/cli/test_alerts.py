@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import parser as prometheus
+from prometheus_client.openmetrics import parser as openmetrics
 from support.cli import Cli, Shown
 from support.listening import serving
 from support.pager import Pager
@@ -41,6 +43,13 @@ retry_delay = "5d"
 max_attempts = 3
 catch_up = { policy = "all" }
 """
+MEASURES = {
+    ("reconcile_run_delay_seconds", "gauge"),
+    ("reconcile_duplicate_attempts", "counter"),
+    ("reconcile_lease_losses", "counter"),
+    ("reconcile_backlog_age_seconds", "gauge"),
+    ("reconcile_time_to_consistent_seconds", "gauge"),
+}
 OTHER = """
 [jobs.other]
 schedule = "0 3 * * *"
@@ -581,5 +590,14 @@ def test_from_the_configuration_to_the_command_the_switch_and_the_file(cli: Cli)
     (alert,) = [json.loads(line) for line in (cli.folder / "got").read_text().splitlines()]
     assert (alert["kind"], alert["state"]) == ("overdue", "raised")
     figures = (cli.folder / "m.prom").read_text()
+    by_openmetrics = {
+        (one.name, one.type) for one in openmetrics.text_string_to_metric_families(figures)
+    }
+    assert by_openmetrics >= MEASURES
+    # node_exporter's textfile collector reads the older format.
+    samples = {
+        s.name for one in prometheus.text_string_to_metric_families(figures) for s in one.samples
+    }
+    assert {f"{name}_total" if kind == "counter" else name for name, kind in MEASURES} <= samples
     assert 'reconcile_backlog_age_seconds{job="entitlements"} 25200.0' in figures
     assert figures == cli("status", "--metrics").data
