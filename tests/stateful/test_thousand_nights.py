@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 from support.fakes import FakeClock
 from support.nights import START, Answer, Nights, Point, date_of
+from support.postgres_side import PostgresTargetSide
 from support.sides import JOB, SqliteStoreSide, SqliteTargetSide, Table
 
 from reconcile.core.config import GuardsConfig
@@ -41,16 +42,20 @@ ACCOUNTS = 120
 Key = tuple[str, str]
 
 
-class Written(SqliteTargetSide):
-    """Remembers what somebody else wrote, and how long the change log was by then."""
+class Written:
+    """A side of the target; remembers what somebody else wrote, and how long the change log was
+    by then."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, side: Any) -> None:
+        self._side = side
         self.writes: list[tuple[int, Key, str | None]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._side, name)
 
     def write(self, key: Key, level: str | None) -> None:
         self.writes.append((len(self.log(0)), key, level))
-        super().write(key, level)
+        self._side.write(key, level)
 
 
 @dataclass
@@ -240,12 +245,19 @@ def first_truth(rng: random.Random) -> Table:
 
 
 @pytest.mark.timeout(3 * 3600 if LONG else 300)
+@pytest.mark.parametrize(
+    ("side", "most"),
+    [
+        pytest.param(SqliteTargetSide, NIGHTS, id="sqlite"),
+        pytest.param(PostgresTargetSide, NIGHTS if LONG else NIGHTS // 10, id="postgres"),
+    ],
+)
 def test_each_night_the_target_is_as_the_model_and_the_log_is_its_differences(
-    capsys: pytest.CaptureFixture[str],
+    side: Any, most: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = random.Random(1001)
     clock = FakeClock(START + timedelta(minutes=1))
-    target = Written()
+    target = Written(side())
     nights = Nights(
         SqliteStoreSide(clock), target, clock, GuardsConfig(max_revoke_min=3), range_size=12
     )
@@ -253,7 +265,7 @@ def test_each_night_the_target_is_as_the_model_and_the_log_is_its_differences(
     nights.truth = life.answers.__getitem__
     number = 0
     try:
-        while number < NIGHTS:
+        while number < most:
             life.mend()
             for _ in range(rng.choice([1] * 18 + [2, 4])):  # some nights nobody knocks
                 clock.advance(
@@ -270,7 +282,7 @@ def test_each_night_the_target_is_as_the_model_and_the_log_is_its_differences(
     finally:
         nights.store_side.close()
         target.close()
-    assert life.seen["nights by the row"] > NIGHTS * 0.7
+    assert life.seen["nights by the row"] > most * 0.7
     with capsys.disabled():
         if LONG:
             sys.stdout.write(f"\n{number} nights: {dict(life.seen)}\n")
