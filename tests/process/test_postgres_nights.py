@@ -76,6 +76,9 @@ class Stage(Scene):
             ("far.toml", self.server.url(self.schema)),
         ):
             (self.folder / name).write_text(f'{text}[store]\nurl = "{url}"\n')
+        # Who only looks has more patience than so short a lease leaves.
+        calm = (self.folder / "far.toml").read_text().replace(self.extra, "")
+        (self.folder / "calm.toml").write_text(calm)
         self.write_night(TONIGHT, TRUTH)
         with sqlite3.connect(self.target) as db:
             rows = [(*key, level) for key, level in BEFORE.items()]
@@ -83,6 +86,12 @@ class Stage(Scene):
         db.close()
         address = read_address(self.server.url(self.schema))
         self.watch = PostgresStore(address, clock=SystemClock(), patience=10)
+
+    def run(self, *argv: str, step: str = "") -> Ran:
+        """See `Scene.run`."""
+        if argv[0] == "status":
+            argv = ("-c", "calm.toml", *argv)
+        return super().run(*argv, step=step)
 
     def lease(self) -> Lease:
         """The newest grant, as anybody may see it."""
@@ -258,6 +267,7 @@ def test_a_dropped_schema_in_mid_night_ends_it_and_the_next_goes_on(stage: Stage
 def runs(stage: Stage) -> list[dict]:  # type: ignore[type-arg]
     """The runs of the night, oldest first."""
     shown = stage.run("status", "entitlements", TONIGHT, "--json")
+    assert shown.code in (0, 3), shown.err
     return shown.json()["runs"]  # type: ignore[no-any-return]
 
 
