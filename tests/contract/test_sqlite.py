@@ -10,9 +10,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.seeding import seeded
 
-from reconcile.core.errors import StoreBusy, StoreUnreachable
+from reconcile.core.errors import LeaseBusy, StoreBusy, StoreUnreachable
 from reconcile.core.model import Kind, Rate
+from reconcile.stores import sqlite
 from reconcile.stores.sqlite import SqliteStore
 from reconcile.stores.sqlite_rows import SQL
 from reconcile.stores.testing import StoreContract
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 
 class SqliteHarness:
+    store_class = SqliteStore
+
     def __init__(self, path: Path, clock) -> None:
         self.advance = clock.advance
         self.step_wall_clock = clock.step
@@ -34,7 +38,7 @@ class SqliteHarness:
         self._opened: list[SqliteStore] = []
 
     def open(self, busy_wait: float = 5.0) -> SqliteStore:
-        store = SqliteStore(
+        store = self.store_class(
             self.path,
             clock=self._clock,
             boot_id=self.boot_id,
@@ -72,6 +76,87 @@ def harness(tmp_path: Path, clock) -> Iterator[SqliteHarness]:
 
 class TestSqliteStore(StoreContract):
     pass
+
+
+# --- the suite notices what a store may get wrong
+
+FENCE = "AND generation = :generation AND run = :run"
+STATEMENTS = {
+    "generation reset on release": (
+        "release",
+        ("SET released = 1", "SET generation = 0, released = 1"),
+        "test_the_generation_is_kept_by_a_release",
+    ),
+    "renew without generation check": (
+        "renew",
+        (FENCE, ""),
+        "test_a_renewal_after_a_takeover_is_fenced_out",
+    ),
+    "checkpoint accepted after takeover": (
+        "advance",
+        (FENCE, ""),
+        "test_a_checkpoint_after_a_takeover_is_fenced_out",
+    ),
+    "release by an old holder": (
+        "release",
+        (FENCE, ""),
+        "test_a_release_by_an_old_holder_does_not_end_a_newer_grant",
+    ),
+    "a late renewal revives a released lease": (
+        "renew",
+        ("AND NOT released", ""),
+        "test_a_late_renewal_does_not_revive_a_released_lease",
+    ),
+    "a late checkpoint moves the cursor back": (
+        "advance",
+        ("AND seq < :seq", ""),
+        "test_a_late_checkpoint_does_not_move_the_cursor_back",
+    ),
+    "an overlap noted after the last decision is lost": (
+        "release",
+        ("AND (:seen IS NULL OR overlaps <= :seen)", ""),
+        "test_an_overlap_noted_after_the_last_decision_is_not_lost",
+    ),
+}
+HELD = "if replaces != last.fence.run and (last.live or last.holder == holder):"
+TEXTS = {
+    "expiry from the caller's clock": (
+        "self._clock.boot()",
+        "self._clock.now().timestamp()",
+        "test_a_stepped_wall_clock_ends_no_lease_and_prolongs_none",
+    ),
+    "two acquires granted": (HELD, "if False:", "test_one_of_many_who_ask_at_once_is_granted"),
+    "a late acquire fences out its own holder": (
+        HELD,
+        HELD.replace("or last.holder ==", "and last.holder !="),
+        "test_a_late_acquire_does_not_fence_out_its_own_holder",
+    ),
+}
+NOTICED = (AssertionError, pytest.fail.Exception, LeaseBusy)
+
+
+@pytest.mark.parametrize("bug", STATEMENTS)
+def test_the_contract_notices_a_seeded_bug_in_a_statement(
+    harness, monkeypatch: pytest.MonkeyPatch, bug: str
+) -> None:
+    statement, (right, wrong), name = STATEMENTS[bug]
+    assert right in SQL[statement]
+    monkeypatch.setitem(SQL, statement, SQL[statement].replace(right, wrong))
+    with pytest.raises(NOTICED):
+        getattr(StoreContract(), name)(harness)
+
+
+@pytest.mark.parametrize("bug", TEXTS)
+def test_the_contract_notices_a_seeded_bug(harness, bug: str) -> None:
+    right, wrong, name = TEXTS[bug]
+    steps = {"step": 86_400.0} if "stepped" in name else {}
+    with seeded(sqlite, right, wrong) as module:
+        harness.store_class = module.SqliteStore
+        with pytest.raises(NOTICED):
+            getattr(StoreContract(), name)(harness, **steps)
+
+
+# --- what only it can promise
 
 
 class TestHostOfSqliteStore:
