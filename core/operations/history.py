@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..model import Kind, State, instant_key
@@ -108,5 +107,8 @@ def _completion(record: IntervalRecord) -> IntervalRecord | None:
 
 def times(records: Sequence[IntervalRecord]) -> Times:
     """The usual and the slowest time of those that were worked."""
+    # Deferred: it brings fractions and decimals, which a knock with nothing due never needs.
+    from statistics import median
+
     seconds = [record.seconds for record in records if record.runs]
     return Times(median(seconds) if seconds else None, max(seconds, default=None), len(seconds))

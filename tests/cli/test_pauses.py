@@ -263,3 +263,24 @@ def test_a_pause_in_the_middle_of_a_night_lets_it_end_and_starts_no_other(night:
         "2026-12-01": ("pending", None),
         "2026-12-02": ("pending", None),
     }
+
+
+def test_a_pause_between_a_decision_and_its_record_is_seen_before_anything_is_begun(
+    night: Cli,
+) -> None:
+    """The knock writes down what it decided, finds the job's record changed, and decides again."""
+    came = []
+
+    def reached(watcher: Any, step: str) -> None:
+        if step == "decided" and not came:
+            came.append(step)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("reconcile.cli.render.watch._Watcher.reached", lambda *_: None)
+                assert night(*PAUSE).code == 0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reconcile.cli.render.watch._Watcher.reached", reached)
+        shown = night(*RUN)
+    assert (shown.code, came) == (0, ["decided"])
+    assert "paused until unpaused by alice" in shown.words
+    assert states(night) == {"2026-11-30": ("pending", None)}
