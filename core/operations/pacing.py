@@ -14,10 +14,12 @@ from ..model import Trigger
 from ..rates import may_start_at, starts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
     from datetime import datetime
 
     from ..config import Job
+    from ..leasing import LeaseKeeper
+    from ..model import Rate
     from ..planning import Due
     from ..ports import Reader, Runtime
     from .look import Look
@@ -26,41 +28,45 @@ STEP_SECONDS = 1.0
 _BY_HAND = (Trigger.RERUN, Trigger.BACKFILL, Trigger.MANUAL)
 
 
-def is_replay(job: Job, seen: Look, due: Due) -> bool:
-    """Whether the rate is asked before a trigger begins this one."""
-    record = due.record
-    if job.catch_up.rate is None or seen.schedule is None:
-        return False
-    if record is not None and (record.runs or record.rerun or record.trigger in _BY_HAND):
-        return False
-    newest = seen.schedule.latest_until(seen.now)
-    return newest is not None and due.interval.scheduled_at < newest
+class Pace:
+    """What the rate of a job lets one trigger begin, which sleeps `max_wait` in all at most."""
 
+    def __init__(self, runtime: Runtime, records: Reader, job: Job, rate: Rate) -> None:
+        self._runtime = runtime
+        self._records = records
+        self._job = job
+        self._rate = rate
+        self._sleep_left = job.max_wait.total_seconds()
 
-def begins_at(records: Reader, job: Job, now: datetime) -> datetime:
-    """From when on the next replay may begin."""
-    assert job.catch_up.rate is not None, "or there is nothing to ask"
-    return may_start_at(starts_of(records, job.name), job.catch_up.rate, now)
+    def rate_of(self, seen: Look, due: Due) -> Rate | None:
+        """The rate that the start of this one counts towards; None where it is no replay."""
+        record = due.record
+        if seen.schedule is None:
+            return None
+        if record is not None and (record.runs or record.rerun or record.trigger in _BY_HAND):
+            return None
+        newest = seen.schedule.latest_until(seen.now)
+        late = newest is not None and due.interval.scheduled_at < newest
+        return self._rate if late else None
 
+    def waits(self, seen: Look, due: Sequence[Due]) -> datetime | None:
+        """When the next of these may be begun; None where it may be at once."""
+        if not due or self.rate_of(seen, due[0]) is None:
+            return None
+        at = may_start_at(starts_of(self._records, self._job.name), self._rate, seen.now)
+        return at if at > seen.now else None
 
-class Sleep:
-    """How long one trigger may sleep in all."""
-
-    def __init__(self, seconds: float) -> None:
-        self.left = seconds
-
-    def until(
-        self, runtime: Runtime, seconds: float, end: float | None, alive: Callable[[], None]
-    ) -> bool:
-        """Sleep so many seconds; False, at once, where that is longer than may be slept, or than
-        `end` (a reading of the boot clock) allows. A signal ends it early. `alive` is called now
-        and then: whoever only waits has made progress."""
-        clock, never = runtime.clock, Event()
+    def sleeps(self, keeper: LeaseKeeper, at: datetime, now: datetime, end: float | None) -> bool:
+        """Sleep until then; False, at once, where that is longer than may be slept, or than `end`
+        (a reading of the boot clock) allows. A signal ends it early. The lease is kept: whoever
+        only waits has made progress."""
+        runtime, never = self._runtime, Event()
+        clock, seconds = runtime.clock, (at - now).total_seconds()
         wakes = clock.boot() + seconds
-        if seconds > self.left or (end is not None and wakes >= end):
+        if seconds > self._sleep_left or (end is not None and wakes >= end):
             return False
-        self.left -= seconds
+        self._sleep_left -= seconds
         while clock.boot() < wakes and runtime.stop.reason is None:
             clock.wait(min(STEP_SECONDS, wakes - clock.boot()), never)
-            alive()
+            keeper.progressed()
         return True

@@ -3,18 +3,19 @@
 There is no daemon and no next-run pointer. A knock that finds nothing to do writes nothing
 and takes no lease. One that finds the lease busy leaves a note in the same step, so that
 the holder looks again before it lets go.
+
+Whatever only work needs is imported when there is work: cron calls all day, and mostly there is
+none.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from .. import planning
-from ..assignment import Assignment
 from ..config import TTL_ONE_HOST
-from ..engine import Engine
 from ..errors import (
     LeaseBusy,
     OverlapIsNewer,
@@ -25,13 +26,9 @@ from ..errors import (
     WriteConflict,
 )
 from ..events import DryRun, IntervalReport, RunReport, Warned
-from ..leasing import LeaseKeeper, Terms
 from ..model import ABSENT, Kind, LeaseKey, Outcome, Put, Trigger, instant_key
-from .comparing import compare
-from .doubts import doubts
 from .history import completed
 from .look import Look, look, new_record, read_interval
-from .pacing import Sleep, begins_at, is_replay
 from .reports import (
     as_run,
     blocked_report,
@@ -47,10 +44,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..config import Job
-    from ..model import Actor, StoreFacts, Write
+    from ..leasing import LeaseKeeper, Terms
+    from ..model import Actor, Rate, StoreFacts, Write
     from ..planning import Due
     from ..ports import Store
     from .application import Application
+    from .pacing import Pace
 
 LOOK_EVERY = timedelta(hours=1)
 """How often a trigger with nothing due looks whether the target is as it was left."""
@@ -88,14 +87,10 @@ class Visit:
     _conflicts: int = 0
     _looked_before: datetime | None = None
     """When a trigger was here before this one."""
-    _sleep: Sleep = field(init=False)
     _target_at: datetime = NEVER
     """The newest interval that the target has completed, as far as this visit knows."""
     _seen: Look | None = None
     """What was read, as long as nothing of it was changed."""
-
-    def __post_init__(self) -> None:
-        self._sleep = Sleep(self.job.max_wait.total_seconds())
 
     def idle(self) -> RunReport | None:
         """What a knock reports that finds nothing to do; None where it would do something.
@@ -135,6 +130,8 @@ class Visit:
         self.app.runtime.reached("due_computed")
         if not (due or self._has_to_write(seen)):
             return self._report(seen, [])
+        from ..leasing import LeaseKeeper
+
         keeper = LeaseKeeper(
             self.store,
             self.app.open_store,
@@ -156,6 +153,8 @@ class Visit:
             self.app.runtime.reached("lease_acquired")
             self._seen = None
             if not (self.dry_run or self._leaves_target_alone(seen)):
+                from .comparing import compare
+
                 self._looked = True
                 found = compare(self.app, self.store, self.job, keeper, seen, has_due=bool(due))
                 self._target_at = found or self._target_at
@@ -177,11 +176,15 @@ class Visit:
 
     def _warn(self, now: datetime) -> None:
         """Say what the store cannot promise, where work is about to begin."""
+        from .doubts import doubts
+
         for text in doubts(self.facts, now, self.app.runtime.clock.now()):
             self.app.runtime.report(Warned(self.job.name, text, now))
 
     def terms(self) -> Terms:
         """How the job wants its lease kept on this store."""
+        from ..leasing import Terms
+
         lease = self.job.lease
         ttl = lease.ttl or self.facts.default_ttl or TTL_ONE_HOST
         return Terms(ttl, lease.progress_deadline, lease.detect_dead)
@@ -208,6 +211,7 @@ class Visit:
     def _work_through(self, keeper: LeaseKeeper, until: float | None) -> RunReport:
         tried: set[str] = set()
         reports: list[IntervalReport] = []
+        pace = self._pace()
         while True:
             lease = self.store.lease(LeaseKey(self.job.name))
             overlaps = lease.overlaps if lease is not None else 0
@@ -219,11 +223,13 @@ class Visit:
             if not self.dry_run and not self._write_decisions(keeper, seen):
                 continue
             may_go_on = self._may_go_on(reports, until)
-            waits = self._waits(seen, due) if may_go_on else None
-            if waits is not None and self._sleeps(keeper, waits, seen.now, until):
+            waits = pace.waits(seen, due) if pace and may_go_on else None
+            if pace and waits is not None and pace.sleeps(keeper, waits, seen.now, until):
                 continue
             if due and may_go_on and waits is None:
-                reports.append(self._work(keeper, due[0], until, seen))
+                reports.append(
+                    self._work(keeper, due[0], until, pace and pace.rate_of(seen, due[0]))
+                )
                 tried.add(due[0].interval.key)
                 if reports[-1].outcome is Outcome.COMPLETED:
                     self._target_at = max(self._target_at, due[0].interval.scheduled_at)
@@ -244,22 +250,13 @@ class Visit:
             self.app.runtime.reached("released")
             return self._report(seen, reports, left=due, waits=waits)
 
-    def _waits(self, seen: Look, due: Sequence[Due]) -> datetime | None:
-        """When the rate lets the next interval be begun; None where it may be at once."""
-        if self.dry_run or not due or not self._replays(seen, due[0]):
+    def _pace(self) -> Pace | None:
+        """What bounds how many are begun late; None where nothing does."""
+        if self.job.catch_up.rate is None or self.only is not None or self.dry_run:
             return None
-        at = begins_at(self.store, self.job, seen.now)
-        return at if at > seen.now else None
+        from .pacing import Pace
 
-    def _replays(self, seen: Look, due: Due) -> bool:
-        return self.only is None and is_replay(self.job, seen, due)
-
-    def _sleeps(
-        self, keeper: LeaseKeeper, at: datetime, now: datetime, until: float | None
-    ) -> bool:
-        """Sleep until then; False, at once, where that is too long for one trigger."""
-        seconds = (at - now).total_seconds()
-        return self._sleep.until(self.app.runtime, seconds, until, keeper.progressed)
+        return Pace(self.app.runtime, self.store, self.job, self.job.catch_up.rate)
 
     @staticmethod
     def _holds(report: IntervalReport) -> bool:
@@ -279,8 +276,11 @@ class Visit:
         return until is None or self.app.runtime.clock.boot() < until
 
     def _work(
-        self, keeper: LeaseKeeper, due: Due, until: float | None, seen: Look
+        self, keeper: LeaseKeeper, due: Due, until: float | None, replay: Rate | None
     ) -> IntervalReport:
+        from ..assignment import Assignment
+        from ..engine import Engine
+
         if keeper.lease.interval != due.interval.key:
             keeper.regrant(due.interval.key)
         record = new_record(due)
@@ -297,7 +297,7 @@ class Visit:
                 actor=self.actor,
                 dry_run=self.dry_run,
                 expected_ranges=self._last_ranges(),
-                replay=self.job.catch_up.rate if self._replays(seen, due) else None,
+                replay=replay,
             )
             engine = Engine(self.store, self.facts.id, keeper, self.app.runtime, work, task, until)
             report = engine.work()
