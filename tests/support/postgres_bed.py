@@ -96,7 +96,8 @@ class PostgresBed:
     def close(self) -> None:
         for target in self._targets:
             target.close()
-        self.do(f"DROP SCHEMA {self.schema} CASCADE")
+        # A session that was left running must fail its test, and not keep this one waiting.
+        self.do("SET lock_timeout = '20s'", f"DROP SCHEMA {self.schema} CASCADE")
         for role in self._roles:
             self.do(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
         self.other.close()

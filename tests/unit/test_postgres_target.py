@@ -177,7 +177,6 @@ TABLES = {
     "in its own order": ("text", True, ""),
     "by an index": ("text", False, 'CREATE INDEX ON entitlements (account_id COLLATE "C")'),
     "by sorting": ("text", False, ""),
-    "as varchar": ("varchar(40)", True, ""),
     "as varchar by sorting": ("varchar(40)", False, ""),
 }
 
@@ -326,7 +325,7 @@ def test_accounts_that_are_days_or_instants_are_in_order_of_time(
 LETTERS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(keys=st.sets(LETTERS, min_size=1, max_size=30), cut=LETTERS)
 def test_any_texts_are_cut_as_the_source_cuts_them(
     ordered: PostgresBed, keys: set[str], cut: str
