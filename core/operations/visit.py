@@ -227,9 +227,8 @@ class Visit:
             if pace and waits is not None and pace.sleeps(keeper, waits, seen.now, until):
                 continue
             if due and may_go_on and waits is None:
-                reports.append(
-                    self._work(keeper, due[0], until, pace and pace.rate_of(seen, due[0]))
-                )
+                replay = pace.rate_of(seen, due[0]) if pace else None
+                reports.append(self._work(keeper, due[0], until, replay))
                 tried.add(due[0].interval.key)
                 if reports[-1].outcome is Outcome.COMPLETED:
                     self._target_at = max(self._target_at, due[0].interval.scheduled_at)
