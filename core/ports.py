@@ -238,7 +238,12 @@ class Store(Reader, Protocol):
         ...
 
     def take(self, bucket: str, rate: Rate, n: int = 1) -> float:
-        """Take n calls from a bucket; 0: go, else seconds to wait, and nothing was taken."""
+        """Take n calls from a bucket; 0: go, else seconds to wait, and nothing was taken.
+
+        An idle bucket gives its whole amount at once and refills meanwhile, so that a time as
+        long as the rate's may see nearly twice the amount: right for calls that come and go,
+        not for what is promised of each window (see `rates`).
+        """
         ...
 
     def close(self) -> None:

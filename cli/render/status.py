@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.model import State
+from ...core.rates import show_rate
 from ...core.toml_values import show_duration
 from . import words
 from .events import event_at, event_text
@@ -200,8 +201,10 @@ def _due(job: JobStatus, now: datetime) -> str:
 def _catch_up(job: JobStatus) -> str:
     policy, window = job.job.catch_up_policy, job.window
     within = "" if window is None else f" of the last {show_duration(window)}"
+    rate = job.job.catch_up.rate
+    at_most = "" if rate is None else f", at most {show_rate(rate)}"
     return {
-        "all": f"every missed interval{within}, oldest first",
+        "all": f"every missed interval{within}, oldest first{at_most}",
         "latest": f"the newest missed interval{within}; older ones are skipped",
         "none": "none: a missed interval is skipped once its deadline is over",
     }.get(policy, policy)

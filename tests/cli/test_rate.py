@@ -243,3 +243,8 @@ def test_a_time_that_is_left_out_is_on_record_and_can_be_worked_all_the_same(cli
     assert cli(*RUN).code == 0, "and is not decided again"
     assert cli("rerun", "entitlements", "2026-03-29", "-m", "after all").code == 0
     assert states(cli)["2026-03-29"] == "completed"
+
+
+def test_status_names_the_rate(minutely: Cli) -> None:
+    text = " ".join(minutely("status", "entitlements").words.split())
+    assert "every missed interval of the last 1h, oldest first, at most 5/m" in text
