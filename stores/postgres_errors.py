@@ -25,6 +25,10 @@ _NOT_THERE = "check that the server runs, and the address in [store] url"
 _UNREACHABLE = {
     Meaning.SILENT: ("did not answer in time", "check the server and the network"),
     Meaning.UNREACHABLE: ("cannot be reached ({text})", _NOT_THERE),
+    Meaning.READ_ONLY: (
+        "takes no writes ({text}): it is a replica, or may only be read",
+        "name the primary in [store] url; of several hosts the one that takes writes is used",
+    ),
     Meaning.TOO_SLOW: ("cannot be reached ({text})", _NOT_THERE),
 }
 

@@ -60,12 +60,14 @@ import pytest
 
 pytest.register_assert_rewrite(
     "reconcile.stores.testing_batches",
+    "reconcile.stores.testing_crowds",
     "reconcile.stores.testing_drops",
     "reconcile.stores.testing_leases",
     "reconcile.stores.testing_records",
 )
 
 from .testing_batches import BatchContract  # noqa: E402  (asserts are rewritten before that)
+from .testing_crowds import CrowdContract  # noqa: E402
 from .testing_drops import DropContract  # noqa: E402
 from .testing_faults import (  # noqa: E402
     DelaysRequests,
@@ -81,6 +83,7 @@ from .testing_support import KEY, Harness, MovedClock, grant  # noqa: E402
 class StoreContract(
     GrantContract,
     KeepContract,
+    CrowdContract,
     BatchContract,
     ScanContract,
     DropContract,
@@ -104,6 +107,7 @@ class StoreContract(
 __all__ = [
     "BatchContract",
     "BucketContract",
+    "CrowdContract",
     "DelaysRequests",
     "DoublesRequests",
     "DropContract",

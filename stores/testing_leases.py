@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from datetime import timedelta
-from threading import Barrier, Thread
 
 import pytest
 
-from ..core.errors import FencedOut, LeaseBusy, OverlapIsNewer, ReconcileError, StoreUnreachable
+from ..core.errors import FencedOut, LeaseBusy, OverlapIsNewer, StoreUnreachable
 from ..core.model import Fence, Grant, LeaseKey, RunId
 from .testing_faults import DelaysRequests, DoublesRequests, LosesAnswers
-from .testing_support import KEY, TOMORROW, TONIGHT, TTL, A, B, C, Harness, grant, holder
+from .testing_support import KEY, TOMORROW, TONIGHT, TTL, A, B, C, Harness, grant
 
 
 class GrantContract:
@@ -75,48 +73,6 @@ class GrantContract:
         with pytest.raises(LeaseBusy) as busy:
             grant(harness.open(), "r2", B)
         assert busy.value.lease == lease
-
-    def test_one_of_many_who_ask_at_once_is_granted(self, harness: Harness) -> None:
-        stores = [harness.open() for _ in range(8)]
-        together = Barrier(len(stores))
-        answers: list[tuple[str, str]] = []
-
-        def ask(n: int) -> None:
-            for job in jobs:
-                together.wait()
-                try:
-                    stores[n].acquire(
-                        LeaseKey(job), RunId(f"r{n}"), holder(str(n)), TTL, interval=TONIGHT
-                    )
-                    answers.append((job, "granted"))
-                except ReconcileError as error:
-                    answers.append((job, type(error).__name__))
-
-        jobs = [f"job-{n}" for n in range(10)]
-        run_threads([Thread(target=ask, args=(n,)) for n in range(len(stores))])
-        once = [(job, "granted") for job in jobs]
-        assert sorted(answers) == sorted(once + [(job, "LeaseBusy") for job in jobs * 7])
-
-    def test_a_counter_under_the_lease_loses_no_step(self, harness: Harness) -> None:
-        workers, steps = 4, 10
-        counter = [0]
-
-        def work(n: int) -> None:
-            store = harness.open()
-            for step in range(steps):
-                lease = None
-                while lease is None:
-                    try:
-                        lease = grant(store, f"r{n}-{step}", holder(f"{n}-{step}"))
-                    except LeaseBusy:
-                        continue
-                seen = counter[0]
-                store.renew(lease.fence, 1)
-                counter[0] = seen + 1
-                store.release(lease.fence, 1, None)
-
-        run_threads([Thread(target=work, args=(n,)) for n in range(workers)])
-        assert counter == [workers * steps]
 
     def test_leases_of_other_jobs_and_shards_are_apart(self, harness: Harness) -> None:
         store = harness.open()
@@ -383,17 +339,3 @@ class KeepContract:
         store.release(lease.fence, 1, 0)
         assert not store.ask_stop(KEY, generation, {})
         assert grant(store, "r2", B).stop is None
-
-
-def run_threads(threads: list[Thread]) -> None:
-    """Start all, wait for all; they are switched as often as Python can, so that steps that
-    only look like one are taken apart."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)

@@ -28,6 +28,8 @@ class Meaning(Enum):
     """No answer in time."""
     UNREACHABLE = auto()
     """No server, none that takes connections, or it broke off."""
+    READ_ONLY = auto()
+    """The server takes no writes: it is a replica, or has become one."""
     TOO_SLOW = auto()
     """The server ended a statement that took longer than it might."""
     LOCKED = auto()
@@ -62,8 +64,9 @@ _PREFIX = re.compile(
     r"^connection (failed|is bad): |connection to server (at|on) .*? failed: |(FATAL|ERROR): +"
 )
 _LOST = ("08", "57P", "58")
-_LOST_STATES = frozenset({"25006", "25P03", "25P04"})
-"""The server became a standby; it ended a transaction that was silent, or took too long."""
+_READ_ONLY = "25006"
+_LOST_STATES = frozenset({_READ_ONLY, "25P03", "25P04"})
+"""The server became a replica; it ended a transaction that was silent, or took too long."""
 _UNDONE = ("40001", "40P01")
 _PROTOCOL = "08P01"
 """A statement and its values do not fit: the connection is as good as before."""
@@ -83,6 +86,8 @@ _BY_STATE = (
     ("P0", Meaning.ROW),
 )
 _BY_TEXT = (
+    ("session is read-only", Meaning.READ_ONLY),
+    ("server is in hot standby mode", Meaning.READ_ONLY),
     ("no such database", Meaning.MISSING),
     ("password authentication failed", Meaning.DENIED),
     ("authentication failed", Meaning.DENIED),
@@ -123,7 +128,8 @@ def fault_of(error: psycopg.Error, address: Reachable) -> Fault:
     if isinstance(error, NoAnswer | psycopg.errors.ConnectionTimeout):
         return Fault(Meaning.SILENT, text, state)
     if is_lost(error) and state is not None:
-        return Fault(Meaning.UNREACHABLE, text, state)
+        what = Meaning.READ_ONLY if state == _READ_ONLY else Meaning.UNREACHABLE
+        return Fault(what, text, state)
     if state is not None:
         found = next((what for start, what in _BY_STATE if state.startswith(start)), None)
         return Fault(found or Meaning.OTHER, text, state)

@@ -53,6 +53,11 @@ _OF_CONNECTION: dict[Meaning, tuple[type[ReconcileError], str, str]] = {
         "check the server and the network",
     ),
     Meaning.UNREACHABLE: (TargetUnreachable, "{where} cannot be reached: {text}", _NOT_THERE),
+    Meaning.READ_ONLY: (
+        TargetUnreachable,
+        "{where} takes no writes: it is a replica, or may only be read ({text})",
+        "name the primary in target.url: what a replica shows may be old, and is not acted on",
+    ),
     Meaning.TOO_SLOW: (
         TargetUnreachable,
         "{where} was too slow: {text}",

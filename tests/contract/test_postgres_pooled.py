@@ -20,7 +20,13 @@ from reconcile.core.model import Kind
 from reconcile.stores.postgres import PostgresStore
 from reconcile.stores.postgres_address import read_address
 from reconcile.stores.postgres_rows import Ask
-from reconcile.stores.testing import BatchContract, GrantContract, KeepContract, StoreContract
+from reconcile.stores.testing import (
+    BatchContract,
+    CrowdContract,
+    GrantContract,
+    KeepContract,
+    StoreContract,
+)
 from reconcile.stores.testing_support import JOB, grant
 
 if TYPE_CHECKING:
@@ -84,7 +90,7 @@ def harness(clock) -> Iterator[PooledHarness]:
     harness.close()
 
 
-class LeasesAndBatches(GrantContract, KeepContract, BatchContract):
+class LeasesAndBatches(GrantContract, KeepContract, CrowdContract, BatchContract):
     """Whatever is written under a lease."""
 
 

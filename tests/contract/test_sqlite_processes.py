@@ -79,7 +79,7 @@ def run(program: str, path: Path, *before: str) -> Any:
         check=False,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=550,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -140,8 +140,9 @@ print(json.dumps(together(50, work)))
     assert len([answer for answer in said if isinstance(answer, int)]) == 1
 
 
+@pytest.mark.timeout(600)
 def test_processes_lose_no_step_of_a_plain_counter_under_the_lease(tmp_path: Path) -> None:
-    workers, steps = 6, 15
+    workers, steps = (20, 50) if os.environ.get("RECONCILE_TEST_LONG") else (6, 15)
     said = run(
         f"""
 def work(n):
