@@ -21,6 +21,7 @@ COMMANDS = {
     "resume": ("resume", "Finish unfinished intervals, or approve a plan."),
     "status": ("status", "Show jobs, intervals and runs."),
     "rerun": ("acts", "Work a finished interval again."),
+    "backfill": ("backfill", "Replay a span of past intervals."),
     "skip": ("acts", "Give an interval up."),
     "pause": ("acts", "Let no trigger start anything."),
     "unpause": ("acts", "Let triggers go on."),

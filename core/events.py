@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from .backfills import BackfillView
     from .errors import ReconcileError
     from .model import Holder, Lease, Outcome, Rate, Trigger
     from .planning import Pause
@@ -89,6 +90,15 @@ class Waits(NamedTuple):
     until: datetime
 
 
+class BackfillWaits(NamedTuple):
+    """A backfill begins nothing before `until`, for its rate; None: while somebody else works."""
+
+    job: str
+    view: BackfillView
+    at: datetime
+    until: datetime | None
+
+
 class NotTold(NamedTuple):
     """Somebody who should have been told of something could not be. `known_before`: an earlier
     call has said so already."""
@@ -119,7 +129,8 @@ class IntervalReport:
     earlier command. `span`: so many intervals are final as one.
     `refused_hash`: somebody approved that plan, and it is not the one that stands;
     `refused_guard` is what a guard had said of it. `run_id` is empty where there was no run.
-    `blocks`: so many newer ones wait until a person acts on it.
+    `blocks`: so many newer ones wait until a person acts on it. `backfill` is the number of the
+    one it belongs to, the how-manieth of it this is, and of how many.
     """
 
     job: str
@@ -156,6 +167,7 @@ class IntervalReport:
     refused_guard: GuardReport | None = None
     run_id: str = ""
     blocks: int = 0
+    backfill: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +190,7 @@ class RunReport:
     `lease` is the other holder's when busy, `waiting` the interval that waits for it;
     `lease_phase` is what `lease_ranges` counts.
     `pause` is in force where the outcome says so; `rate` is what `waiting`, with `left` in all,
-    waits for until `retry_at`.
+    waits for until `retry_at`; `backfill` is the number of the one whose rate it is.
     `next_due`, `last` and `new` explain that nothing was due.
     """
 
@@ -206,6 +218,7 @@ class RunReport:
     pause: Pause | None = None
     rate: Rate | None = None
     left: int = 0
+    backfill: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,5 +268,6 @@ class PauseReport:
 
 
 Report: TypeAlias = (
-    "Started | PlannedAnew | Progress | Stopping | Waits | Warned | NotTold | IntervalReport"
+    "Started | PlannedAnew | Progress | Stopping | Waits | BackfillWaits | Warned | NotTold"
+    " | IntervalReport"
 )

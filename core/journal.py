@@ -21,7 +21,7 @@ from .errors import (
 )
 from .events import IntervalReport, Started
 from .model import ABSENT, Append, Ending, Holder, Kind, Outcome, Put, State, Trigger
-from .rates import STARTS, starts_of, with_start
+from .rates import starts_of, with_start
 from .records import OPEN, IntervalRecord, RunRecord, closed, given_up, run_key, to_text
 from .takeover import killed_once_more, takeover_facts
 from .trail import guard_told
@@ -55,6 +55,7 @@ class Journal:
         self.record = task.record
         self._version = task.version
         self._run: RunRecord | None = None
+        self._opening = task.opening
         self._begun_boot = runtime.clock.boot()
 
     # --- beginning
@@ -76,6 +77,7 @@ class Journal:
         )
         if first:
             writes.append(self._event("due", at=to_text(self.record.scheduled_at)))
+        writes += self._opening
         actor = self._task.actor
         if actor is not None and actor.reason and self._task.trigger is Trigger.MANUAL:
             writes.append(self._event("asked", actor=actor.name, reason=actor.reason))
@@ -110,9 +112,10 @@ class Journal:
         return self._started(previous)
 
     def _replayed(self, rate: Rate, now: datetime) -> Put:
-        starts = with_start(starts_of(self._store, self._job.name), rate, now)
+        key = self._task.starts
+        starts = with_start(starts_of(self._store, self._job.name, key), rate, now)
         value: JsonObject = {"starts": [to_text(start) for start in starts]}
-        return Put(Kind.JOB, self._job.name, STARTS, value)
+        return Put(Kind.JOB, self._job.name, key, value)
 
     def _close_predecessors(self, now: datetime, writes: list[Write]) -> RunRecord | None:
         """Close what a dead or silent holder left open, of this interval or of another.
@@ -296,6 +299,7 @@ class Journal:
             # It failed before the run was opened: the record may be new, a run is not owed.
             if self._version == ABSENT:
                 batch.append(self._event("due", at=to_text(record.scheduled_at)))
+            batch += self._opening
             if not record.state.is_final:
                 record = replace(record, state=State.UNFINISHED)
         else:
@@ -365,6 +369,7 @@ class Journal:
             phase=record.phase,
             reason=record.reason,
             run_id="" if self._task.dry_run else self._keeper.fence.run,
+            backfill=self._task.backfill,
         )
 
 

@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 class JobFigures:
     """One job. Times are in seconds; None: there is no interval yet to measure.
 
-    `intervals` counts intervals by state and reason ("" where there is none), those of a span
-    one by one; `changes` what was done to the target by kind; `alerts` those that stand, and
-    `undelivered` those that somebody has still to hear of.
+    `backfill` counts those of its backfill that are left, `intervals` intervals by state and
+    reason ("" where there is none), those of a span one by one; `changes` what was done to the
+    target by kind; `alerts` those that stand, and `undelivered` those that somebody has still to
+    hear of.
     """
 
     job: str
     backlog: int
+    backfill: int
     backlog_age: float
     run_delay: float | None
     consistent: float | None

@@ -124,14 +124,14 @@ class Lease:
 class Kind(StrEnum):
     """What a record is about. Keys sort by code point within (kind, job)."""
 
-    JOB = "job"  # key "": horizon, schedule versions, pause; key "catch_up": starts of replays
+    JOB = "job"  # key "": horizon, schedule versions, pause; others: starts, see core/rates.py
     INTERVAL = "interval"  # key: Interval.key
     RUN = "run"  # key: <interval key>/<number, 6 digits>
     EVENT = "event"  # key: <interval key, or job>/<sequence, 20 digits>, appended only
     PLAN = "plan"  # key: plan id
     RANGE = "range"  # key: <plan id>/<number, 8 digits>
     CHANGES = "changes"  # as RANGE; the planned changes, compressed
-    BACKFILL = "backfill"
+    BACKFILL = "backfill"  # key: its number, 6 digits
     ALERT = "alert"  # key: <interval key>/<kind of alert>
     TALLY = "tally"  # two per job, see core/tally.py
 

@@ -72,9 +72,9 @@ def _until(starts: Sequence[datetime], now: datetime) -> list[datetime]:
     return sorted(start for start in starts if start <= now + NEARLY)
 
 
-def starts_of(records: Reader, job: str) -> list[datetime]:
-    """The newest starts of replays, oldest first."""
-    found = records.get(Kind.JOB, job, STARTS)
+def starts_of(records: Reader, job: str, key: str = STARTS) -> list[datetime]:
+    """The newest starts of replays, or of what else has a key for them; oldest first."""
+    found = records.get(Kind.JOB, job, key)
     starts = found.value.get("starts") if found is not None else ()
     assert isinstance(starts, (list, tuple)), "that is what is written"
     return [from_text(str(start)) for start in starts]

@@ -57,6 +57,8 @@ class JobRecord(Fields):
     `looked_at`: when the target's fence row was last compared with the records. `pruned_at`:
     when all old intervals were last dropped; they lie before `pruned_until_at`, and
     `pruning_after` is the key up to which that goes on (see `operations/pruning.py`).
+    `backfill` is the one that runs: {number}, and where it has them {rate, paused, cancelled:
+    {actor, reason, at}} (see `backfills`).
 
     `schedules` are the schedule versions as [effective-from, expression, zone] and, where it
     is not the usual one, their `Dst`, oldest first; `pause` is the newest one, {at, until,
@@ -73,6 +75,7 @@ class JobRecord(Fields):
     pruned_at: datetime | None = None
     pruned_until_at: datetime | None = None
     pruning_after: str | None = None
+    backfill: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ class IntervalRecord(Fields):
     many scheduled instants, from `scheduled_at` up to and including `until_at`, whose id is
     `last_id`. While it is rerun, `earlier` is the completed record that stands again if the
     rerun fails; `reruns` is the highest rerun number ever given, so that no two are one.
-    `timezone` is that of the interval, None for UTC.
+    `timezone` is that of the interval, None for UTC; `backfill` the number of the one that this
+    pass over it belongs to.
     """
 
     id: str
@@ -130,6 +134,7 @@ class IntervalRecord(Fields):
     approval: JsonObject | None = None
     signed_off: JsonObject | None = None
     timezone: str | None = None
+    backfill: int | None = None
 
     @classmethod
     def of(cls, interval: Interval) -> IntervalRecord:
@@ -326,6 +331,7 @@ def given_up(record: IntervalRecord, reason: str) -> IntervalRecord:
         reruns=record.reruns,
         spent_revoke=record.spent_revoke,
         spent_update=record.spent_update,
+        backfill=record.backfill,
     )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
+    from .backfills import BackfillView
     from .config import Job
     from .model import JsonObject, Lease
     from .planning import Pause
@@ -75,7 +76,8 @@ class JobStatus:
     many some; `strip` has those that `recent` has not, too; `worked` is worked now, and has about
     `expected_ranges`, as the last completed one had; `pause` is in force now; `acts` are the
     newest of those by hand that were about the whole job, oldest first. `audit` is
-    made where one job was asked for; `window` is that of the catch-up policy."""
+    made where one job was asked for; `backfill` is the one that runs; `window` is that of the
+    catch-up policy."""
 
     job: Job
     state: str
@@ -98,6 +100,7 @@ class JobStatus:
     pause: Pause | None = None
     acts: Sequence[EventView] = ()
     audit: Audit | None = None
+    backfill: BackfillView | None = None
     strip: Strip | None = None
     expected_ranges: int | None = None
     worked: IntervalRecord | None = None

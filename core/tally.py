@@ -50,7 +50,8 @@ _LOST = {"abandoned": "silent", "fenced out": "forced"}
 
 Totals = dict[str, Any]
 """Numbers by name: `intervals:STATE[:REASON]`, `changes:KIND`, `attempts`, `repeated` (attempts
-beyond the first of a pass), `turned_away`, `lost:HOW`, `ranges_saved` and `ranges_repeated`; the
+beyond the first of a pass), `turned_away`, `lost:HOW`, `ranges_saved` and `ranges_repeated`,
+`backfill:NUMBER:STATE`; the
 newest interval's `run_delay` and `consistent` in seconds, each with the interval's key."""
 
 
@@ -186,6 +187,7 @@ class _Count:
             self._steps.append((label(before), -_number(before, "span", 1)))
         if ends:
             self._steps.append((label(after), _number(after, "span", 1)))
+        self._backfilled(before, after)
         same = before is not None and before.get("rerun", 0) == after.get("rerun", 0)
         if was and not ends and same:
             self._changes(after, -1)  # it is reopened, and goes on counting for itself
@@ -196,6 +198,19 @@ class _Count:
         for event in events:
             if event.prefix == key and event.value.get("type") == "run_started":
                 self._attempt(key, before, after, event.value)
+
+    def _backfilled(self, before: JsonObject | None, after: JsonObject) -> None:
+        """Those that a backfill has begun, or given up, count for it when they end."""
+        was, ends = before is not None and _is_final(before), _is_final(after)
+        if ends and not was and after.get("backfill") is not None:
+            state = after["state"]
+            if before is not None and _number(before, "rerun") > _number(after, "rerun"):
+                state = State.FAILED  # and stays completed under its earlier number
+            span = _number(after, "span", 1)
+            self._steps.append((f"backfill:{after['backfill']}:{state}", span))
+        elif before is not None and was and not ends and after.get("backfill") is not None:
+            same = before.get("backfill") == after["backfill"]
+            self._steps.append((f"backfill:{after['backfill']}:{before['state']}", -int(same)))
 
     def _changes(self, record: JsonObject, sign: int) -> None:
         self._steps += [(f"changes:{kind}", sign * _number(record, kind)) for kind in _CHANGES]

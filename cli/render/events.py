@@ -156,7 +156,37 @@ def _quoted(value: JsonObject) -> str:
     return f': "{value["reason"]}"' if value.get("reason") else ""
 
 
+def _backfill(value: JsonObject) -> str:
+    rerun = f", as r{value['rerun']}" if value.get("rerun") else ""
+    return f"{value.get('actor')} asked for it in backfill #{value.get('number')}{rerun}" + (
+        _quoted(value)
+    )
+
+
+def _backfill_asked(value: JsonObject) -> str:
+    rate = f" at {value['rate']}" if value.get("rate") else ""
+    rerun = ", completed ones again" if value.get("rerun_completed") else ""
+    return (
+        f"{value.get('actor')} asked for backfill #{value.get('number')} from"
+        f" {value.get('first')} to {value.get('last')}{rate}{rerun}{_quoted(value)}"
+    )
+
+
+def _backfill_changed(value: JsonObject) -> str:
+    rate = value.get("rate")
+    how = "paused" if rate == "0" else f"set the rate to {rate or 'none'} of"
+    return f"{value.get('actor')} {how} backfill #{value.get('number')}{_quoted(value)}"
+
+
 _EVENTS = {
+    "backfill": _backfill,
+    "backfill_asked": _backfill_asked,
+    "backfill_changed": _backfill_changed,
+    "backfill_cancelled": lambda value: (
+        f"{value.get('actor')} gave up the rest of backfill #{value.get('number')}{_quoted(value)}"
+    ),
+    "backfill_ended": lambda value: f"backfill #{value.get('number')} is over",
+    "divided": lambda value: f"was one of the span that began with {value.get('of')}",
     "alert": _alert,
     "due": lambda _: "due",
     "run_started": _run_started,

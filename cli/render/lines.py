@@ -40,7 +40,7 @@ def interval(report: IntervalReport, style: Style, *, dry_run: bool = False) -> 
         from . import faults
 
         return f"{about} {faults.line(faults.fault(report, style, dry_run=dry_run), style)}"
-    return f"{about} {says(report, style)}"
+    return f"{about} {says(report, style)}{words.backfilled(report)}"
 
 
 def _completed(report: IntervalReport, style: Style) -> str:
@@ -136,7 +136,7 @@ def run(report: RunReport, style: Style) -> str:
     if report.pause is not None:
         return f"{report.job} {word} {words.paused(report.pause, report.at)}"
     if report.rate is not None:
-        return f"{report.job} {word}{words.rated(report)}"
+        return f"{report.job} {_rated(report, word)}"
     from .faults import because, one_line
 
     until = ""
@@ -151,6 +151,14 @@ def run(report: RunReport, style: Style) -> str:
     return one_line(
         "\n".join([text, *filter(None, [hint]), f"see: {style.program} status {report.job}"])
     )
+
+
+def _rated(report: RunReport, word: str) -> str:
+    if report.backfill is None or report.retry_at is None:
+        return f"{word}{words.rated(report)}"
+    from .backfills import pauses
+
+    return pauses(report.backfill, report.retry_at, report.at, report.left)
 
 
 def _busy(report: RunReport) -> str:

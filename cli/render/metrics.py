@@ -84,6 +84,12 @@ _GAUGES: Iterable[_Entry] = (
         lambda job: _alone(job.backlog),
     ),
     (
+        "reconcile_backfill_remaining_intervals",
+        "Intervals of the backfill that runs which are not finished; 0 where none runs.",
+        (),
+        lambda job: _alone(job.backfill),
+    ),
+    (
         "reconcile_intervals",
         "Intervals by state, and the reason for it.",
         ("state", "reason"),

@@ -47,6 +47,8 @@ def run(report: RunReport, code: int) -> dict[str, Any]:
     if report.rate is not None:
         value["waiting"] = report.waiting
         value["backlog"] = report.left
+    if report.backfill is not None:
+        value["backfill"] = report.backfill
     if report.pause is not None:
         value["pause"] = pause(report.pause)
     if report.error is not None:
@@ -89,6 +91,8 @@ def interval(report: IntervalReport) -> dict[str, Any]:
         value["failed_at"] = rfc3339(report.failed_at)
     if report.retry_at is not None:
         value["retry_at"] = rfc3339(report.retry_at)
+    if report.backfill is not None:
+        value["backfill"] = report.backfill[0]
     if report.blocks:
         value["blocks"] = report.blocks
     if report.reason is not None:

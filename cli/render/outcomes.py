@@ -56,6 +56,7 @@ def interval(report: IntervalReport, style: Style, *, dry_run: bool = False) -> 
         told = says(report, style)
     if report.rerun:
         told.about += f" r{report.rerun}"
+    told.rest += words.backfilled(report)
     return told
 
 
@@ -199,6 +200,10 @@ def run(report: RunReport, style: Style) -> Told:
         on = f'{style.program} unpause {report.job} -m "why"'
         told.command("To let triggers go on", on, style.width)
         return told
+    if report.backfill is not None and report.retry_at is not None:
+        about = f"{report.job} backfill #{report.backfill}"
+        until = words.moment(report.retry_at, report.at)
+        return Told(about, "pauses", f" for its rate to {until}; {report.left:,} left")
     if report.rate is not None:
         told = Told(report.job, "waiting", words.rated(report))
         told.prose("The next trigger goes on then; nothing is lost.", style.width)

@@ -164,6 +164,10 @@ def job_facts(report: StatusReport, style: Style) -> str:
         rows.append(("recorded", _recorded(job.audit)))
     if job.lease is not None:
         rows += [("lease", _lease(job, report.now)), *_under_way(job)]
+    if job.backfill is not None:
+        from .backfills import summary
+
+        rows.append(("backfill", summary(job.backfill, report.now)))
     acts = [
         f"{words.moment(event_at(act), report.now)} {event_text(act)}" for act in job.acts[-ACTS:]
     ]

@@ -47,6 +47,7 @@ def _job(job: JobStatus, now: datetime) -> dict[str, Any]:
         "lease": None if job.lease is None else lease(job.lease, _interval_id(job)),
         "backlog": job.backlog,
         "pause": pause(job.pause),
+        "backfill": _backfill(job),
         "oldest_unfinished": None
         if oldest is None
         else {
@@ -62,6 +63,14 @@ def _job(job: JobStatus, now: datetime) -> dict[str, Any]:
             if one.sign == "!"  # what nobody can do anything about is in the intervals alone
         ],
     }
+
+
+def _backfill(job: JobStatus) -> dict[str, Any] | None:
+    if job.backfill is None:
+        return None
+    from .backfills import view_object
+
+    return view_object(job.backfill)
 
 
 def _interval_id(job: JobStatus) -> str | None:

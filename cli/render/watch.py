@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ...core.events import (
+    BackfillWaits,
     IntervalReport,
     NotTold,
     PlannedAnew,
@@ -23,6 +24,7 @@ from ...core.model import Outcome
 from .words import Style, planned_anew, stamp, stopping, waits
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from types import TracebackType
 
     from ...core.events import Report, RunReport
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from ..options import Call
     from .progress import Bar
 
+_WORTH_A_LINE = 60
+"""Shorter waits, in seconds, are not told of in a log."""
 _UNREMARKABLE = frozenset(
     {
         Outcome.COMPLETED,
@@ -56,6 +60,10 @@ class Watcher(Protocol):
 
     def finish(self, report: RunReport) -> None:
         """The end, with everything that was not shown before."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
         ...
 
     def __enter__(self) -> Watcher: ...
@@ -162,6 +170,8 @@ class _Watcher:
 class Lines(_Watcher):
     """One line per outcome, dated unless the journal does that."""
 
+    _waits_until: datetime | None = None
+
     def going_on(self, report: Report) -> None:
         """Only that a run began; progress is for terminals."""
         from . import lines
@@ -176,8 +186,22 @@ class Lines(_Watcher):
             self.say(f"{self.begin(None)}{about} {stopping(report)}\n")
         elif isinstance(report, Waits):
             self.say(f"{self.begin(report)}{report.job} {waits(report)}\n")
+        elif isinstance(report, BackfillWaits):
+            self._backfill_waits(report)
         elif isinstance(report, Warned):
             self.say(f"{self.begin(report)}{report.job} warning: {report.text}\n")
+
+    def _backfill_waits(self, report: BackfillWaits) -> None:
+        """Once for each wait of a minute or more."""
+        from .backfills import pauses
+
+        until, number = report.until, report.view.backfill.record.number
+        if until is None or (until - report.at).total_seconds() < _WORTH_A_LINE:
+            return
+        if until != self._waits_until:
+            self._waits_until = until
+            line = f"{report.job} {pauses(number, until, report.at, report.view.left)}"
+            self.say(f"{stamp(report.at)} {line}\n" if not self._env.journald else f"{line}\n")
 
     def interval(self, report: IntervalReport) -> None:
         """One line."""
@@ -237,6 +261,8 @@ class Terminal(_Watcher):
     def __init__(self, call: Call, *, dry_run: bool) -> None:
         super().__init__(call, dry_run=dry_run)
         self._bar: Bar | None = None
+        self._drawn = 0
+        """So many lines of a countdown stand there."""
 
     def style(self, call: Call) -> Style:
         """That of standard error."""
@@ -262,21 +288,39 @@ class Terminal(_Watcher):
             self.say(f"{report.job} {report.interval}  {stopping(report)}{again}\n")
         elif isinstance(report, Waits):
             self.say(f"{report.job}  {waits(report)}\n")
+        elif isinstance(report, BackfillWaits):
+            self._count_down(report)
         elif isinstance(report, Warned):
             from .told import wrapped
 
             lines = wrapped(f"{report.job}  warning: {report.text}", self._style.width, "")
             self.say("\n".join(lines) + "\n")
 
+    def _count_down(self, report: BackfillWaits) -> None:
+        """In the place of the one before."""
+        from .backfills import waiting_lines
+
+        self.close()
+        lines = waiting_lines(report, self._style)
+        self._env.words("".join(f"{line}\n" for line in lines))
+        self._drawn = len(lines)
+
     def say(self, text: str) -> None:
         """Above the bar where there is one."""
+        self._erase()
         if self._bar is not None and text:
             self._bar.above(text)
         else:
             super().say(text)
 
+    def _erase(self) -> None:
+        """Take the countdown away."""
+        self._env.words("\x1b[1A\x1b[2K" * self._drawn + "\r" if self._drawn else "")
+        self._drawn = 0
+
     def close(self) -> None:
-        """Take the bar away."""
+        """Take the bar, or the countdown, away."""
+        self._erase()
         if self._bar is not None:
             self._bar.close()
             self._bar = None

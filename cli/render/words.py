@@ -62,8 +62,8 @@ _UNFINISHED = ("\N{HORIZONTAL ELLIPSIS}", "~")
 
 
 _COMMAND = re.compile(
-    r"\breconcile (?=(?:run|resume|status|rerun|skip|stop|pause|unpause|changes|prune|config|init)"
-    r"\b)"
+    r"\breconcile (?=(?:run|resume|status|rerun|backfill|skip|stop|pause|unpause|changes|prune"
+    r"|config|init)\b)"
 )
 """Where a text of the core names a command to type."""
 
@@ -263,6 +263,14 @@ def rated(report: RunReport) -> str:
     more = f" and {report.left - 1:,} more" if report.left > 1 else ""
     until = moment(report.retry_at, report.at)
     return f" for its rate of {show_rate(report.rate)} until {until}: {report.waiting}{more}"
+
+
+def backfilled(report: IntervalReport) -> str:
+    """` (backfill #4, 24/90)` of one that belongs to a backfill."""
+    if report.backfill is None:
+        return ""
+    number, nth, of = report.backfill
+    return f" (backfill #{number}, {nth:,}/{of:,})"
 
 
 def short_changes(changes: Mapping[str, int]) -> str:

@@ -78,6 +78,20 @@ class ActRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class BackfillRequest:
+    """`reconcile backfill`. `first` and `last` are ids, or latest; without them the one that runs
+    is meant. `rate` is spelled as in the configuration, or `0`: begin nothing until told."""
+
+    job: str
+    first: str | None = None
+    last: str | None = None
+    rate: str | None = None
+    rerun_completed: bool = False
+    actor: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ResumeRequest:
     """`reconcile resume`. No job: all that have something unfinished."""
 

@@ -27,6 +27,30 @@ if TYPE_CHECKING:
     from .look import Look
 
 OVERTAKEN = "overtaken"
+UNSETTLED = 100
+"""So many records are read at each knock before it is written down that they are settled."""
+
+
+def batch(
+    job: Job, seen: Look, *, by_hand: bool, looked: bool
+) -> tuple[list[Write], IntervalReport | None]:
+    """What a trigger writes before it works: the job's record where it has changed, and all that
+    is decided besides the work, with what is to be told of that. What is asked for by hand is
+    not subject to the policy, which is left to the next knock. `looked`: at the target."""
+    writes: list[Write] = []
+    told = None
+    if not by_hand and (seen.decision.skips or seen.decision.overtaken):
+        writes += writes_of(job, seen)
+        told = overtaken_report(job, seen) if seen.decision.overtaken else None
+    unsettled = seen.unsettled > UNSETTLED and not by_hand
+    if seen.changed or writes or unsettled or looked:
+        settled = seen.job.settled_at if by_hand else seen.decision.settled
+        record = replace(seen.job, settled_at=settled)
+        if looked:
+            record = replace(record, looked_at=seen.now)
+        expect = seen.version or ABSENT
+        writes.append(Put(Kind.JOB, job.name, "", record.to_json(), expect))
+    return writes, told
 
 
 def writes_of(job: Job, seen: Look) -> Iterator[Write]:

@@ -51,6 +51,7 @@ def _job(store: Store, job: Job, now: datetime) -> JobFigures:
     return JobFigures(
         job=job.name,
         backlog=seen.decision.backlog,
+        backfill=_backfill(store, job, seen),
         backlog_age=_backlog_age(seen),
         run_delay=counted.get("run_delay"),
         consistent=counted.get("consistent"),
@@ -70,6 +71,14 @@ def _job(store: Store, job: Job, now: datetime) -> JobFigures:
         alerts={kind: standing[kind] for kind in KINDS},
         undelivered=sum(alert.tries > 0 for alert in alerts),
     )
+
+
+def _backfill(store: Store, job: Job, seen: Look) -> int:
+    if seen.job.backfill is None:
+        return 0
+    from .backfill.views import left_of
+
+    return left_of(store, job, seen)
 
 
 def _backlog_age(seen: Look) -> float:

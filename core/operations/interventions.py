@@ -6,7 +6,6 @@ needed after a crash.
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from threading import Event
@@ -35,8 +34,8 @@ from ..model import (
     Trigger,
     instant_key,
 )
-from ..records import OPEN, IntervalRecord, RunRecord, closed, given_up, run_key, to_text
-from ..rows import Action
+from ..records import OPEN, IntervalRecord, to_text
+from .giving_up import cancelled, closed_runs, told
 from .look import (
     find_instant,
     find_record,
@@ -48,6 +47,7 @@ from .look import (
 )
 from .recovery import reopened
 from .signing import signed_off
+from .spans import alone
 from .visit import Visit
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def rerun(app: Application, request: ActRequest) -> RunReport:
         visit = Visit(app=app, job=job, store=store, facts=store.facts(), trigger=Trigger.RERUN)
         now = visit.facts.now
         visit.actor = Actor(request.actor, request.reason, now)
-        instant, record, version = _named(store, job, request.interval, now)
+        instant, record, version = _named(store, job, request.interval, now, spans=True)
         _refuse_while_worked(app, store, job, instant)
         if record is None or not record.state.is_final:
             raise UsageError(
@@ -82,9 +82,11 @@ def rerun(app: Application, request: ActRequest) -> RunReport:
                 hint=f"finish it: reconcile resume {job.name} {request.interval}",
             )
         _refuse_old_over_new(app, job, instant, record)
-        again = reopened(record, request.actor)
+        found = alone(job, look(store, job, now), record, version, instant)
+        again = reopened(found.record, request.actor)
         event = _signed("rerun", request, rerun=again.rerun, was=record.state.value)
-        note_act(store, job.name, record, _writes(job, again, version, event))
+        writes = [*found.writes, *_writes(job, again, found.version, event)]
+        note_act(store, job.name, again, writes)
         visit.only = [instant]
         return visit.run()
 
@@ -100,6 +102,7 @@ def skip(app: Application, request: ActRequest) -> ActReport:
     job = app.job(request.job)
     with closing(app.open_store()) as store:
         now = store.facts().now
+        by = Actor(request.actor, request.reason, now)
         instant, record, version = _named(store, job, request.interval, now)
         _refuse_while_worked(app, store, job, instant)
         if record is None:
@@ -108,19 +111,19 @@ def skip(app: Application, request: ActRequest) -> ActReport:
         if record.state is State.FAILED and not record.is_signed:
             record = signed_off(store, job, record, version, request, now)
         elif any(store.scan(Kind.RUN, job.name, prefix=f"{instant_key(instant)}/", tag=OPEN)):
-            record = _skip_abandoned(app, store, job, instant, request)
+            record = _skip_abandoned(app, store, job, instant, by)
         else:
             work = app.build_work(job)
             with closing(work):
-                after, event, revoked = _cancelled(job, work, record, request)
-            told = _told(store, job, record, revoked, now, [])
+                after, event, revoked = cancelled(job, work, record, by)
+            more = told(store, job, record, revoked, now, [])
             record = after
-            note_act(store, job.name, record, [*told, *_writes(job, record, version, event)])
+            note_act(store, job.name, record, [*more, *_writes(job, record, version, event)])
         return ActReport(job.name, record.id, now, True, record.state.value, record.reason)
 
 
 def _skip_abandoned(
-    app: Application, store: Store, job: Job, instant: datetime, request: ActRequest
+    app: Application, store: Store, job: Job, instant: datetime, by: Actor
 ) -> IntervalRecord:
     key = instant_key(instant)
     with _fencing(app, store, job, key, lambda keeper: keeper.acquire(key, overlap=False)) as (
@@ -129,75 +132,12 @@ def _skip_abandoned(
     ):
         before, version = read_interval(store, job.name, instant)
         assert before is not None, "it has a run"
-        record, event, revoked = _cancelled(job, work, before, request)
+        record, event, revoked = cancelled(job, work, before, by)
         now = keeper.now()
-        runs = list(_closed_runs(store, job, Ending.ABANDONED, now))
-        told = _told(store, job, before, revoked, now, runs)
-        keeper.commit([*told, *_writes(job, record, version, event)])
+        runs = list(closed_runs(store, job, Ending.ABANDONED, now))
+        more = told(store, job, before, revoked, now, runs)
+        keeper.commit([*more, *_writes(job, record, version, event)])
     return record
-
-
-def _cancelled(
-    job: Job, work: Work, record: IntervalRecord, request: ActRequest
-) -> tuple[IntervalRecord, JsonObject, int]:
-    """The record of an interval that is given up by hand, what its trail says of that, and how
-    many revokes without approval no run has lived to tell."""
-    if record.state.is_final:
-        raise UsageError(
-            f"{job.name} {record.id} is {record.state}: there is nothing to skip",
-            hint=f"see how it stands: reconcile status {job.name} {record.id}",
-        )
-    before = record
-    if record.runs:
-        record = _with_all_applied(work, record)
-    if record.earlier or record.grant or record.revoke or record.update:
-        after = given_up(replace(record, waiting=None, approval=None), "cancelled")
-    else:
-        after = replace(record, state=State.SKIPPED, reason="operator", waiting=None, approval=None)
-    after = replace(after, repair_owner=request.actor)
-    event = _signed("skipped", request, state=after.state.value, why=after.reason)
-    return after, event, record.spent_revoke - before.spent_revoke
-
-
-def _with_all_applied(work: Work, record: IntervalRecord) -> IntervalRecord:
-    """The record with all that the target has logged for this pass over the interval: a run
-    that was killed may have applied more than it lived to tell."""
-    logged = Counter(
-        change.action for facts, change in work.changes(record.id, None)
-        if facts["rerun"] == record.rerun
-    )  # fmt: skip
-    revoke, update = (
-        max(0, logged[Action.REVOKE] - record.revoke),
-        max(0, logged[Action.UPDATE] - record.update),
-    )
-    spends = record.approval is None
-    return replace(
-        record,
-        grant=max(record.grant, logged[Action.GRANT]),
-        revoke=record.revoke + revoke,
-        update=record.update + update,
-        spent_revoke=record.spent_revoke + (revoke if spends else 0),
-        spent_update=record.spent_update + (update if spends else 0),
-    )
-
-
-def _told(
-    store: Store, job: Job, record: IntervalRecord, revoked: int, now: datetime, runs: list[Put]
-) -> list[Put]:
-    """Runs to write, the interval's last one with so many more revokes: they count against
-    the day's allowance of other intervals."""
-    if not revoked:
-        return runs
-    key = run_key(record.interval(job.name).key, record.runs)
-    ours = next((put for put in runs if put.key == key), None)
-    if ours is None:
-        found = store.get(Kind.RUN, job.name, key)
-        if found is None:
-            return runs
-        ours = Put(Kind.RUN, job.name, key, found.value, expect=found.version)
-    run = RunRecord.from_json(ours.value).having_revoked(revoked, now)
-    others = [put for put in runs if put.key != key]
-    return [*others, replace(ours, value=run.to_json(), tag=run.tag)]
 
 
 def stop(app: Application, request: ActRequest) -> ActReport:
@@ -243,7 +183,7 @@ def _fence_out(
         _,
     ):
         now = keeper.now()
-        writes += _closed_runs(store, job, Ending.FENCED_OUT, now, "stop --force")
+        writes += closed_runs(store, job, Ending.FENCED_OUT, now, "stop --force")
         found = store.get(Kind.INTERVAL, job.name, lease.interval)
         record = IntervalRecord.from_json(found.value) if found is not None else None
         if found is not None and record is not None and not record.state.is_final:
@@ -283,15 +223,6 @@ def _fencing(
         keeper.abandon()
 
 
-def _closed_runs(
-    store: Store, job: Job, ending: Ending, now: datetime, detail: str | None = None
-) -> Iterator[Put]:
-    """All that is open, of whoever was just fenced out."""
-    for found in store.scan(Kind.RUN, job.name, tag=OPEN):
-        run = closed(RunRecord.from_json(found.value), ending, now, detail)
-        yield Put(Kind.RUN, job.name, found.key, run.to_json(), tag=run.tag)
-
-
 def _wait_for_end(app: Application, store: Store, job: Job, lease: Lease) -> bool:
     """Whether the holder let go within one TTL."""
     clock = app.runtime.clock
@@ -322,7 +253,7 @@ def _stop_report(store: Store, job: Job, lease: Lease, now: datetime, *, done: b
 
 
 def _named(
-    store: Store, job: Job, text: str, now: datetime
+    store: Store, job: Job, text: str, now: datetime, *, spans: bool = False
 ) -> tuple[datetime, IntervalRecord | None, int]:
     seen = look(store, job, now)
     instant = find_instant(store, seen, job.name, text)
@@ -332,7 +263,7 @@ def _named(
             hint=f"see what there is: reconcile status {job.name}",
         )
     record, version = find_record(store, job.name, instant)
-    if record is not None and record.span > 1:
+    if record is not None and record.span > 1 and not spans:
         raise UsageError(
             f"{job.name} {text} is one of {record.span} intervals that are"
             f" {record.state} ({record.reason}) as one",

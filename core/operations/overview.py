@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime, timedelta
 
+    from ..backfills import BackfillView
     from ..config import Job
     from ..model import JsonObject, Lease
     from ..ports import Store
@@ -122,11 +123,20 @@ def _job(app: Application, store: Store, job: Job, now: datetime, choice: Choice
         deadline=planning.deadline(job, seen.schedule),
         pause=seen.decision.pause,
         audit=audit(seen, history) if choice.older else None,
+        backfill=_backfill(store, job, seen, took.usual),
         strip=strip(viewer, seen, history, choice) if older else None,
         expected_ranges=done[0].ranges_total if done else None,
         worked=next((view.record for view in waiting if view.shows == "running"), None),
         window=planning.window(job, seen.schedule),
     )
+
+
+def _backfill(store: Store, job: Job, seen: Look, usual: float | None) -> BackfillView | None:
+    if seen.job.backfill is None:
+        return None
+    from .backfill.views import view_of
+
+    return view_of(store, job, seen, usual)
 
 
 def _acts(store: Store, job: Job) -> list[EventView]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import FailedBefore
 from ..events import IntervalReport, RunReport
-from ..model import Kind, Outcome, State, Trigger
+from ..model import Kind, Outcome, State, Trigger, instant_key
 from ..records import GuardReport, IntervalRecord, from_text
 from .history import completed, times
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..model import Interval, Lease
     from ..planning import Blocked, Due, Waiting
     from ..ports import Store
+    from .backfill.turns import Turn
     from .look import Look
 
 
@@ -74,11 +75,28 @@ def paused_report(job: Job, seen: Look) -> RunReport:
 
 
 def rate_report(
-    report: RunReport, job: Job, left: Sequence[Due], until: datetime, seen: Look
+    report: RunReport,
+    job: Job,
+    left: Sequence[Due],
+    until: datetime,
+    seen: Look,
+    own: Turn | None = None,
 ) -> RunReport:
-    """The same, of a trigger that ends because its rate lets nothing more begin until then. What
-    did not complete still decides the outcome."""
+    """The same, of a trigger that ends because its rate, or the backfill's `own`, lets nothing
+    more begin until then. What did not complete still decides the outcome."""
     done = report.outcome in (Outcome.COMPLETED, Outcome.NOTHING_DUE)
+    if own is not None:
+        from .backfill.turns import left as left_of
+
+        return replace(
+            report,
+            outcome=Outcome.WAITING if done else report.outcome,
+            retry_at=until,
+            rate=own.backfill.rate,
+            waiting=left[0].interval.id,
+            left=left_of(seen, own),
+            backfill=own.backfill.record.number,
+        )
     return replace(
         report,
         outcome=Outcome.WAITING if done else report.outcome,
@@ -93,6 +111,20 @@ def rate_report(
 def blocked_report(job: Job, blocked: Blocked, now: datetime) -> IntervalReport:
     """How an interval stands that failed for good, and holds up newer ones."""
     return replace(report_of(job, blocked.record, now), blocks=len(blocked.held))
+
+
+def waiting_reports(job: Job, seen: Look, worked: Sequence[IntervalReport]) -> list[IntervalReport]:
+    """All that no trigger may touch yet, but for what was just worked; and what blocks others."""
+    tried = {instant_key(one.scheduled_at) for one in worked}
+    found = [
+        waiting_report(job, one, seen.now)
+        for one in seen.decision.waiting
+        if one.interval.key not in tried
+    ]
+    blocked = seen.decision.blocked
+    if blocked is not None and blocked.failed:
+        found.append(blocked_report(job, blocked, seen.now))
+    return found
 
 
 def waiting_report(job: Job, waiting: Waiting, now: datetime) -> IntervalReport:

@@ -26,17 +26,16 @@ from ..errors import (
     WriteConflict,
 )
 from ..events import DryRun, IntervalReport, RunReport, Warned
-from ..model import ABSENT, Kind, LeaseKey, Outcome, Put, Trigger, instant_key
+from ..model import LeaseKey, Outcome, Trigger
 from .history import completed
 from .look import Look, look, new_record, read_interval
 from .reports import (
     as_run,
-    blocked_report,
     busy_report,
     paused_report,
     rate_report,
     trigger_report,
-    waiting_report,
+    waiting_reports,
 )
 from .taking import due_now, named
 
@@ -45,24 +44,23 @@ if TYPE_CHECKING:
 
     from ..config import Job
     from ..leasing import LeaseKeeper, Terms
-    from ..model import Actor, Rate, StoreFacts, Write
+    from ..model import Actor, Rate, StoreFacts
     from ..planning import Due
     from ..ports import Store
     from .application import Application
+    from .backfill.turns import Turn
     from .pacing import Pace
 
 LOOK_EVERY = timedelta(hours=1)
 """How often a trigger with nothing due looks whether the target is as it was left."""
 PREVIEW = 4
 """So many changes does a dry run show."""
-
 NEVER = datetime.fromtimestamp(0, UTC)
 
+MOST = 5000
+"""So many intervals does one call take where a backfill runs: it reports each."""
 CONFLICTS = 10
 """So often in a row may acts by hand come between a decision and its record."""
-UNSETTLED = 100
-"""So many records are read at each knock before it is written down that they are settled."""
-
 GOING_ON = (Outcome.COMPLETED, Outcome.NEEDS_APPROVAL, Outcome.FAILED, Outcome.INCOMPLETE)
 """Outcomes of one interval after which a trigger may take another."""
 
@@ -70,7 +68,8 @@ GOING_ON = (Outcome.COMPLETED, Outcome.NEEDS_APPROVAL, Outcome.FAILED, Outcome.I
 @dataclass(slots=True)
 class Visit:
     """One trigger's stay at one job. With `only`, just those instants are worked; one that
-    `settles` works none, and only writes down what is decided."""
+    `settles` works none, and only writes down what is decided. In the `foreground` somebody waits
+    for the job's backfill, be the job paused or not."""
 
     app: Application
     job: Job
@@ -82,11 +81,14 @@ class Visit:
     max_runtime: timedelta | None = None
     only: Sequence[datetime] | None = None
     settles: bool = False
+    foreground: bool = False
+    _turn: Turn | None = None
+    """The backfill that runs, as of the newest decision."""
     _preview: DryRun | None = None
     _looked: bool = False
     _conflicts: int = 0
-    _looked_before: datetime | None = None
-    """When a trigger was here before this one."""
+    _looked_before: datetime | None = None  # when a trigger was here before this one
+    _paced: Pace | None = None
     _target_at: datetime = NEVER
     """The newest interval that the target has completed, as far as this visit knows."""
     _seen: Look | None = None
@@ -100,8 +102,7 @@ class Visit:
         return None if due or self._has_to_write(seen) else self._report(seen, [])
 
     def run(self) -> RunReport:
-        """Decide, and where there is something to do, do it under the lease; then tell whoever
-        wants to know how the job stands."""
+        """Decide, do what there is to do under the lease, and tell whoever wants to know."""
         try:
             report = self._run()
         except (StoreBusy, StoreUnreachable, StoreUnusable):
@@ -168,6 +169,8 @@ class Visit:
             return False
         if seen.decision.skips or seen.decision.overtaken or seen.changed:
             return True
+        if self._turn is not None and self._turn.has_to_write:
+            return True
         return not self._leaves_target_alone(seen) and self._is_stale(seen)
 
     def _leaves_target_alone(self, seen: Look) -> bool:
@@ -191,14 +194,19 @@ class Visit:
 
     def _due(self, seen: Look, tried: set[str]) -> list[Due]:
         """What this visit may take, in order of work."""
-        if self.settles:
-            return []
-        job, store = self.job, self.store
-        if self.only is None:
-            return due_now(self.app, store, job, seen, tried, dry_run=self.dry_run)
-        return list(named(store, job, seen, self.only, tried, dry_run=self.dry_run))
+        job, store, dry = self.job, self.store, self.dry_run
+        if self.only is not None:
+            return list(named(store, job, seen, self.only, tried, dry_run=dry))
+        due = [] if self.settles else due_now(self.app, store, job, seen, tried, dry_run=dry)
+        if seen.job.backfill is None or self.dry_run:
+            self._turn = None
+            return due
+        from .backfill import turns
 
-    # --- under the lease
+        self._turn = turns.turn(store, job, seen)
+        if self._turn is None or self.settles:
+            return due
+        return turns.in_order(due, seen, self._turn, tried, foreground=self.foreground)
 
     def _is_stale(self, seen: Look) -> bool:
         """Whether the target was not looked at for so long that a restored copy of it would
@@ -211,7 +219,6 @@ class Visit:
     def _work_through(self, keeper: LeaseKeeper, until: float | None) -> RunReport:
         tried: set[str] = set()
         reports: list[IntervalReport] = []
-        pace = self._pace()
         while True:
             lease = self.store.lease(LeaseKey(self.job.name))
             overlaps = lease.overlaps if lease is not None else 0
@@ -223,12 +230,13 @@ class Visit:
             if not self.dry_run and not self._write_decisions(keeper, seen):
                 continue
             may_go_on = self._may_go_on(reports, until)
-            waits = pace.waits(seen, due) if pace and may_go_on else None
-            if pace and waits is not None and pace.sleeps(keeper, waits, seen.now, until):
+            pace, own = self._pace(), self._own(due)
+            waits = pace.waits(seen, due, own) if pace and may_go_on else None
+            if pace and waits is not None and pace.sleeps(keeper, waits, seen, until, own):
                 continue
             if due and may_go_on and waits is None:
-                replay = pace.rate_of(seen, due[0]) if pace else None
-                reports.append(self._work(keeper, due[0], until, replay))
+                rate = pace.rate_of(seen, due[0]) if pace else None
+                reports.append(self._work(keeper, due[0], until, rate))
                 tried.add(due[0].interval.key)
                 if reports[-1].outcome is Outcome.COMPLETED:
                     self._target_at = max(self._target_at, due[0].interval.scheduled_at)
@@ -239,7 +247,7 @@ class Visit:
                 from .pruning import when_done
 
                 when_done(self.app, self.store, self.job, seen, self._looked_before, keeper)
-            may_take = may_go_on and self.only is None and waits is None
+            may_take = may_go_on and self.only is None and (waits is None or own is not None)
             try:
                 keeper.release(overlaps if may_take else None)
             except OverlapIsNewer:
@@ -251,11 +259,17 @@ class Visit:
 
     def _pace(self) -> Pace | None:
         """What bounds how many are begun late; None where nothing does."""
-        if self.job.catch_up.rate is None or self.only is not None or self.dry_run:
+        bounded = self.job.catch_up.rate is not None or self._turn is not None
+        if not bounded or self.only is not None or self.dry_run:
             return None
         from .pacing import Pace
 
-        return Pace(self.app.runtime, self.store, self.job, self.job.catch_up.rate)
+        self._paced = self._paced or Pace(self.app.runtime, self.store, self.job)
+        return self._paced
+
+    def _own(self, due: Sequence[Due]) -> Turn | None:
+        """The backfill that runs, where the next place is its own."""
+        return self._turn if due and self._turn is not None and self._turn.owns(due[0]) else None
 
     @staticmethod
     def _holds(report: IntervalReport) -> bool:
@@ -270,6 +284,8 @@ class Visit:
         if not reports:
             return True
         limit = 1 if self.dry_run else self.job.max_intervals
+        if self._turn is not None:
+            limit = min(limit or MOST, MOST)
         if reports[-1].outcome not in GOING_ON or (limit is not None and len(reports) >= limit):
             return False
         return until is None or self.app.runtime.clock.boot() < until
@@ -298,6 +314,10 @@ class Visit:
                 expected_ranges=self._last_ranges(),
                 replay=replay,
             )
+            if self._turn is not None:
+                from .backfill import turns
+
+                task = turns.assigned(task, self._turn, due)
             engine = Engine(self.store, self.facts.id, keeper, self.app.runtime, work, task, until)
             report = engine.work()
             if self.dry_run:
@@ -319,38 +339,36 @@ class Visit:
 
     def _write_decisions(self, keeper: LeaseKeeper, seen: Look) -> bool:
         """Record what was decided besides the work: the job as first seen, and every skip. False
-        where somebody changed one of these by hand in this moment: decide again.
+        where that, or somebody by hand in this moment, has changed what to decide from."""
+        from . import decided
 
-        What is asked for by hand is not subject to the policy, which is left to the next knock.
-        """
-        job = self.job.name
-        writes: list[Write] = []
+        if self._turn is not None and self._turn.has_to_write:
+            from .backfill.settling import settle
+
+            try:
+                if settle(self.app, self.store, self.job, seen, self._turn, keeper):
+                    return False
+            except WriteConflict as error:
+                return self._conflicted(error)
         by_hand = self.only is not None
-        told = None
-        if not by_hand and (seen.decision.skips or seen.decision.overtaken):
-            from . import decided
-
-            writes += decided.writes_of(self.job, seen)
-            told = decided.overtaken_report(self.job, seen) if seen.decision.overtaken else None
-        unsettled = seen.unsettled > UNSETTLED and not by_hand
-        if seen.changed or writes or unsettled or self._looked:
-            settled = seen.job.settled_at if by_hand else seen.decision.settled
-            record_of_job = replace(seen.job, settled_at=settled)
-            if self._looked:
-                record_of_job = replace(record_of_job, looked_at=seen.now)
-            expect = seen.version or ABSENT
-            writes.append(Put(Kind.JOB, job, "", record_of_job.to_json(), expect))
+        writes, told = decided.batch(self.job, seen, by_hand=by_hand, looked=self._looked)
+        if writes:
             try:
                 keeper.commit(writes)
-            except WriteConflict:
-                self._conflicts += 1
-                if self._conflicts > CONFLICTS:
-                    raise
-                return False
+            except WriteConflict as error:
+                return self._conflicted(error)
             self._looked = False
             if told is not None:
                 self.app.runtime.report(told)
-        return True
+        unseen = seen.decision.skips or seen.decision.overtaken
+        return self._turn is None or not unseen  # which a backfill has to see first
+
+    def _conflicted(self, error: WriteConflict) -> bool:
+        """Decide again, but not for ever."""
+        self._conflicts += 1
+        if self._conflicts > CONFLICTS:
+            raise error
+        return False
 
     def _report(
         self,
@@ -365,15 +383,7 @@ class Visit:
         by_hand = self.only is not None
         if seen.decision.pause is not None and not (by_hand or reports or self.dry_run):
             return paused_report(self.job, seen)
-        tried = {instant_key(r.scheduled_at) for r in reports}
-        waiting = [
-            waiting_report(self.job, w, seen.now)
-            for w in seen.decision.waiting
-            if not by_hand and w.interval.key not in tried
-        ]
-        blocked = seen.decision.blocked
-        if blocked is not None and not by_hand and blocked.failed:
-            waiting.append(blocked_report(self.job, blocked, seen.now))
+        waiting = [] if by_hand else waiting_reports(self.job, seen, reports)
         interrupted = bool(left) and not reports and self.app.runtime.stop.reason is not None
         report = trigger_report(
             self.store,
@@ -384,4 +394,6 @@ class Visit:
             interrupted=interrupted,
             dry_run=self._preview,
         )
-        return report if waits is None else rate_report(report, self.job, left, waits, seen)
+        if waits is None:
+            return report
+        return rate_report(report, self.job, left, waits, seen, self._own(left))
