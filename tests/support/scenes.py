@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .fakes import NoSignal
 from .screens import EYES, OTHER, Hook, Screen, Stage
 from .small import HAS, SHOULD, write_source, write_target
 
@@ -281,6 +282,22 @@ def blocking(stage: Stage) -> None:
     stage.day(30)
 
 
+def filling(stage: Stage) -> None:
+    """Three old nights are to be filled in, two an hour, before the first that is due."""
+    job(stage)
+    change_config("start = 2026-11-27", "start = 2026-12-05")(stage)
+    stage.day(30, 9, 0)
+
+
+def filled_partly(stage: Stage) -> None:
+    """Two of three old nights are done, and the third waits for the rate."""
+    filling(stage)
+    asked = ("backfill", "entitlements", *SPAN, "--rate", "2/h", "-m", "new column, OPS-9")
+    stage.elsewhere(stop=NoSignal("SIGINT"))(*asked)
+    ran(*RUN)(stage)
+
+
+SPAN = ("--from", "2026-11-27", "--to", "2026-11-29")
 THIS = "{hash}"
 """Stands for the hash of the plan that waits."""
 WHY = ("-m", "cancelled plans, OPS-12")
@@ -402,6 +419,15 @@ SCENES = [
         change=ANOTHER,
     ),
     Scene("skip-done", ("skip", *ONE, *WHY), (tonight_done,)),
+    Scene(
+        "backfill-dry",
+        ("backfill", "entitlements", *SPAN, "--rate", "2/h", "--dry-run"),
+        (filling,),
+    ),
+    Scene("backfill", ("backfill", "entitlements", *SPAN, *WHY), (filling,)),
+    Scene("backfill-cancel", ("backfill", "entitlements", "--cancel", *WHY), (filled_partly,)),
+    Scene("run-backfill-waits", RUN, (filled_partly,)),
+    Scene("status-job-backfill", ("status", "entitlements"), (filled_partly,)),
     Scene("stop-nobody", ("stop", "entitlements", *WHY), (tonight_done,)),
     Scene("run-waits-for-rate", RUN, (rated, ran(*RUN, "--max-runtime", "30s"))),
     Scene("run-blocked", RUN, (blocking, ran(*RUN, code=65), export(SHOULD), later(30, 5, 0))),
