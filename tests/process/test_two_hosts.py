@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 from support.fakes import eventually
 from support.forks import DRIVERS
+from support.pgbouncer import shared_bouncer
 from support.postgres_server import fresh_name, shared_server
 from support.scene import NIGHTS, Scene, drifted, is_stopped, night
 from support.valkey import fresh_url, shared_url
@@ -51,21 +52,24 @@ class Shared(Scene):
         return [run["ending"] for run in shown["runs"]]
 
 
-@pytest.fixture(params=["valkey", "postgres"] if LONG else ["valkey"])
+@pytest.fixture(params=["valkey", "postgres", "pooled"] if LONG else ["valkey"])
 def begun(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], Shared]]:
     """Makes the scene, with leases of that length."""
     schema = fresh_name("two_hosts")
 
     def make(ttl: str) -> Shared:
-        on_valkey = request.param == "valkey"
-        url = fresh_url(shared_url()) if on_valkey else shared_server().url(schema)
+        url = {
+            "valkey": lambda: fresh_url(shared_url()),
+            "postgres": lambda: shared_server().url(schema),
+            "pooled": lambda: shared_bouncer().url(schema),
+        }[request.param]()
         extra = f'[store]\nurl = "{url}"\n[jobs.entitlements.lease]\nttl = "{ttl}"\n'
         scene = Shared(tmp_path / "scene", TONIGHT, range_size=50, extra=extra)
         scene.write_night(TONIGHT, drifted(night(41, 200), 42))
         return scene
 
     yield make
-    if request.param == "postgres":
+    if request.param != "valkey":
         shared_server().drop(schema)
 
 
