@@ -36,7 +36,9 @@ def found(
     """The strip of a job whose newest intervals until now have those states, the newest last."""
     server = MemoryServer(FakeClock(NOW), "store-1")
     text = schedule or "0 0 * * *"
-    instants = list(Schedule(text).between(NOW - timedelta(days=400), NOW))[-len(states) :]
+    period = Schedule(text).period or timedelta(days=7)
+    since = max(NOW - timedelta(days=400), NOW - (len(states) + 2) * period)
+    instants = list(Schedule(text).between(since, NOW))[-len(states) :]
     made = [IntervalRecord(to_text(at), at, state) for at, state in zip(instants, states)]  # noqa: B905  (as many as there are)
     store: MemoryStore = server.connect()
     writes = [
