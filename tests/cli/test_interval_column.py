@@ -112,6 +112,8 @@ def test_killed_in_the_middle_an_older_night_goes_on_after_a_newer_one(stage: St
     shown = other(*RUN)
     assert shown.code == 0, str(shown)
     assert held(stage) == {**ALL, "2026-11-28": 120}
+    assert "2026-11-28 resumed at range 3/5" in shown.words
+    assert "planned anew" not in shown.words
     db = sqlite3.connect(stage.folder / "app.db")
     logged = db.execute('SELECT interval, "key", count(*) FROM reconcile_changes GROUP BY 1, 2')
     assert {count for *_, count in logged} == {1}, "a change was made twice"

@@ -72,6 +72,11 @@ def test_a_row_of_another_interval_is_no_before_image(bed: Bed) -> None:
     assert bed.count("entitlements") == 3
 
 
+def test_a_row_that_is_there_already_was_granted_meanwhile_and_not_out_of_scope(bed: Bed) -> None:
+    with pytest.raises(ChangedMeanwhile):
+        commit(working(bed, 30), [grant("a", "x", "1")], [("a", "x", "1")])
+
+
 def test_the_same_key_is_granted_in_each_interval(bed: Bed) -> None:
     commit(working(bed, 28), [grant("a", "x", "1")], [("a", "x", "1")])
     assert bed.rows()[0] == ("2026-11-28", "a", "x", "1")
