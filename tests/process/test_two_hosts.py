@@ -7,15 +7,18 @@ import os
 import re
 import signal
 import subprocess
+from contextlib import closing
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
+import redis
 from support.fakes import eventually
 from support.forks import DRIVERS
 from support.pgbouncer import shared_bouncer
+from support.ports import free_port
 from support.postgres_server import fresh_name, shared_server
 from support.scene import NIGHTS, Scene, drifted, is_stopped, night
-from support.valkey import fresh_url, shared_url
+from support.valkey import fresh_url, shared_url, start, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,25 +55,46 @@ class Shared(Scene):
         return [run["ending"] for run in shown["runs"]]
 
 
-@pytest.fixture(params=["valkey", "postgres", "pooled"] if LONG else ["valkey"])
-def begun(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], Shared]]:
+STORES = ["valkey", "cluster", "postgres", "pooled"] if LONG else ["valkey"]
+
+
+@pytest.fixture(params=STORES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of a store on a server."""
+    if request.param == "valkey":
+        yield fresh_url(shared_url())
+    elif request.param == "cluster":
+        how = {"cluster_enabled": "yes", "cluster_port": free_port()}
+        node = start(tmp_path / "node", tcp=True, **how)
+        with closing(redis.Redis(port=node.port)) as client:
+            # Of one node, which has all slots; scripts whose keys were of two would be refused.
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            eventually(lambda: b"state:ok" in told(client), "it is a cluster")
+        yield url_of(node)
+        node.terminate()
+    else:
+        schema = fresh_name("two_hosts")
+        yield (shared_server() if request.param == "postgres" else shared_bouncer()).url(schema)
+        shared_server().drop(schema)
+
+
+def told(client: redis.Redis) -> bytes:
+    """What a node says of its cluster."""
+    answer: bytes = client.execute_command("CLUSTER", "INFO", NEVER_DECODE=True)
+    return answer
+
+
+@pytest.fixture
+def begun(url: str, tmp_path: Path) -> Callable[[str], Shared]:
     """Makes the scene, with leases of that length."""
-    schema = fresh_name("two_hosts")
 
     def make(ttl: str) -> Shared:
-        url = {
-            "valkey": lambda: fresh_url(shared_url()),
-            "postgres": lambda: shared_server().url(schema),
-            "pooled": lambda: shared_bouncer().url(schema),
-        }[request.param]()
         extra = f'[store]\nurl = "{url}"\n[jobs.entitlements.lease]\nttl = "{ttl}"\n'
         scene = Shared(tmp_path / "scene", TONIGHT, range_size=50, extra=extra)
         scene.write_night(TONIGHT, drifted(night(41, 200), 42))
         return scene
 
-    yield make
-    if request.param != "valkey":
-        shared_server().drop(schema)
+    return make
 
 
 def woken(holder: subprocess.Popen[str]) -> tuple[int, str]:
