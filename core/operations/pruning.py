@@ -22,6 +22,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..backfills import running
 from ..config import DAY
 from ..errors import StoreBusy, StoreUnreachable, WriteConflict
 from ..model import Delete, Kind, Put, State, instant_key
@@ -183,6 +184,9 @@ def _batch(store: Store, job: Job, seen: Look, record: JobRecord, keep: timedelt
     """The oldest intervals after `record.pruning_after` that are to go, in one transaction."""
     oldest = seen.now - keep
     edge = min(oldest, _decided(seen))
+    backfill = running(store, job.name, record)
+    if backfill is not None and backfill.record.next_at is not None:
+        edge = min(edge, backfill.record.next_at)  # it has to see what was completed
     spared = _newest_completed(store, job, seen.now)
     page = store.scan(
         Kind.INTERVAL,

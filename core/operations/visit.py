@@ -175,7 +175,8 @@ class Visit:
 
     def _leaves_target_alone(self, seen: Look) -> bool:
         """A target may be away, or be restored, while its job is paused: nobody looks at it."""
-        return self.settles or (self.only is None and seen.decision.pause is not None)
+        waits = self.only is None and not self.foreground and seen.decision.pause is not None
+        return self.settles or waits
 
     def _warn(self, now: datetime) -> None:
         """Say what the store cannot promise, where work is about to begin."""
@@ -380,10 +381,10 @@ class Visit:
     ) -> RunReport:
         """All that was worked and all that waits. `left`: what is due and was not begun; `waits`:
         until when the rate keeps it."""
-        by_hand = self.only is not None
-        if seen.decision.pause is not None and not (by_hand or reports or self.dry_run):
+        asked_for = self.only is not None or self.foreground or self.dry_run
+        if seen.decision.pause is not None and not (asked_for or reports):
             return paused_report(self.job, seen)
-        waiting = [] if by_hand else waiting_reports(self.job, seen, reports)
+        waiting = [] if self.only is not None else waiting_reports(self.job, seen, reports)
         interrupted = bool(left) and not reports and self.app.runtime.stop.reason is not None
         report = trigger_report(
             self.store,

@@ -7,6 +7,7 @@ import os
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -14,11 +15,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.backfills import MINUTE, NOW, Bed, job, minutes, most_in
+from support.backfills import MINUTE, NAME, NOW, Bed, job, minutes, most_in
 
 from reconcile.core.config import CatchUpConfig, EntitlementsConfig, SourceConfig, TargetConfig
 from reconcile.core.errors import OldOverNew, UsageError
 from reconcile.core.model import State
+from reconcile.core.operations import pausing, pruning
+from reconcile.core.operations.application import ActRequest
 from reconcile.stores.memory import MemoryServer
 from reconcile.stores.testing import MovedClock
 
@@ -135,6 +138,55 @@ def test_completed_ones_are_rerun_only_where_that_is_asked_for_and_once_for_the_
     assert bed.ask(IDS[0], IDS[-1], rerun_completed=True).did == "finished_before"
     finish(bed)
     assert len(bed.attempts) == number
+
+
+def test_what_is_completed_already_is_left_alone() -> None:
+    bed = made()
+    bed.ask(IDS[2], IDS[3])
+    finish(bed)
+    asked = bed.ask(IDS[0], IDS[-1]).view.backfill.record
+    assert (asked.total, asked.to_run, asked.standing) == (6, 4, 2)
+    finish(bed)
+    assert begun(bed) == [*IDS[2:4], *IDS[:2], *IDS[4:]]
+
+
+def test_what_it_has_still_to_see_is_not_pruned() -> None:
+    bed = made(max_wait=timedelta(0))
+    bed.ask(IDS[3], IDS[4])
+    finish(bed)
+    bed.keep = timedelta(days=1)
+    bed.clock.takes(2 * 86400)
+    bed.ask(IDS[0], IDS[-1], "1/h")
+    bed.knock()
+    pruning.prune(bed.app())
+    finish(bed, seconds=3601)
+    assert Counter(begun(bed)) == Counter(IDS)
+    pruning.prune(bed.app())
+    assert sorted(bed.records()) == [*IDS[:3], IDS[5]], "then it may be"
+
+
+def test_while_the_job_is_paused_triggers_begin_nothing_of_it_and_who_waits_for_it_does() -> None:
+    bed = made()
+    bed.ask(IDS[0], IDS[3], "2/m")
+    pausing.pause(bed.app(), ActRequest(NAME, actor="bob", reason="disk swap"))
+    assert bed.knock().outcome == "paused"
+    assert begun(bed) == []
+    assert bed.stay(IDS[0], IDS[3]).did == "finished"
+    assert begun(bed) == IDS[:4]
+
+
+def test_by_a_clock_that_was_put_back_nothing_of_the_future_is_begun() -> None:
+    bed = made()
+    bed.harness.clock.step(3600)
+    last = "2026-11-30T03:10Z"
+    bed.ask("2026-11-30T02:28Z", last)
+    bed.harness.clock.step(-3600)
+    bed.knock()
+    assert max(begun(bed)) == "2026-11-30T02:30Z"
+    bed.clock.takes(3600)
+    finish(bed)
+    assert begun(bed)[-1] == last
+    assert len(begun(bed)) == len(set(begun(bed))) == 43
 
 
 def test_another_one_is_refused_while_one_runs() -> None:
@@ -324,16 +376,40 @@ def test_a_long_rest_is_one_span_of_which_each_can_be_worked() -> None:
     assert sorted(record.span for record in bed.records().values())[:3] == [1, 1, 1]
 
 
-def test_what_triggers_have_skipped_as_one_is_filled_in() -> None:
-    bed = made(start=AT_ONCE - 200 * MINUTE, catch_up=CatchUpConfig("all", timedelta(minutes=2)))
-    bed.knock()
-    assert max(record.span for record in bed.records().values()) > 100
+@pytest.mark.parametrize("asks_first", [False, True])
+def test_what_triggers_skip_as_one_is_filled_in(asks_first: bool) -> None:
+    bed = made(
+        start=AT_ONCE - 200 * MINUTE,
+        catch_up=CatchUpConfig("all", timedelta(minutes=2)),
+        max_intervals=2,
+    )
     ids = minutes(60, 3)
-    bed.ask(ids[0], ids[-1])
+    if asks_first:
+        bed.ask(ids[0], ids[-1])
+        assert bed.knock().outcome == "completed"
+    else:
+        bed.knock()
+        assert max(record.span for record in bed.records().values()) > 100
+        bed.ask(ids[0], ids[-1])
     finish(bed, seconds=0)
     found = bed.records()
     assert [found[id_].state for id_ in ids] == [State.COMPLETED] * 3
     assert sum(record.span for record in found.values()) == 201
+    assert set(Counter(begun(bed)).values()) == {1}
+
+
+def test_what_the_policy_skips_in_the_very_decision_that_would_begin_it_is_begun_after() -> None:
+    bed = made(
+        start=AT_ONCE - 300 * MINUTE,
+        schedule="0 * * * *",
+        deadline=15 * MINUTE,
+        catch_up=CatchUpConfig("none"),
+    )
+    ids = [f"2026-11-30T0{hour}:00Z" for hour in (0, 1, 2)]
+    bed.ask(ids[0], ids[-1])
+    assert bed.knock().outcome == "completed"
+    assert begun(bed) == ids
+    assert bed.is_over()
 
 
 # --- where a newer one has the last word
@@ -361,7 +437,7 @@ def test_all_too_old_is_refused_and_some_are_told_of_and_end_untried() -> None:
     assert {found[id_].state for id_ in IDS[:3]} == {State.FAILED}
 
 
-def test_a_live_one_overtakes_the_rest_but_in_a_paused_job_it_goes_on() -> None:
+def test_a_live_one_overtakes_the_rest_which_ends_untried() -> None:
     bed = one_truth(start=AT_ONCE + MINUTE, max_intervals=2)
     bed.ask(IDS[0], IDS[-1])
     bed.knock()
@@ -410,67 +486,48 @@ def test_whatever_happens_each_ends_once_and_the_rate_holds(
     acts: list[tuple[str, int]], has_live: bool
 ) -> None:
     bed = made(start=AT_ONCE if has_live else AT_ONCE + 90000 * MINUTE, max_intervals=3)
-    ids, asked, kills, reruns = minutes(0, 7), set(), 0, Counter()
+    ids, asked = minutes(0, 7), set()
+    reruns: Counter[str] = Counter()
     for act, number in acts:
         if act == "ask":
             first, last = sorted((number % 7, number // 7 % 7))
-            try:
+            with suppress(UsageError):
                 bed.ask(ids[first], ids[last], "3/m")
-            except UsageError:
-                continue
-            asked |= set(ids[first : last + 1])
-        elif act == "rerun" and ids[number % 7] in begun(bed):
-            kills += rerun(bed, ids[number % 7], reruns)
+                asked |= set(ids[first : last + 1])
+        elif act == "rerun":
+            with suppress(UsageError):
+                bed.rerun(ids[number % 7])
+                reruns[ids[number % 7]] += 1
         else:
-            kills += _ACTS.get(act, lambda bed, number: 0)(bed, number)
+            _ACTS[act](bed, number)
     bed.fails = set()
     if not bed.is_over():
         bed.change("3/m")
     bed.clock.takes(7200)
     finish(bed, seconds=25)
+    bed.knock()
     found = bed.records()
     assert asked <= found.keys()
     assert all(found[id_].state.is_final for id_ in asked)
     own = [one for one in bed.attempts if one.trigger == "backfill"]
     assert most_in(MINUTE, [one.at for one in own]) <= 3
     for id_ in asked:
-        again = sum(one.interval == id_ for one in bed.attempts) - 1
-        assert again <= reruns[id_] + kills + bed.calls, id_
+        done = bed.completions(id_)
+        assert done <= 1 + reruns[id_], id_
+        assert (done > 0) == (found[id_].state is State.COMPLETED)
 
 
-def rerun(bed: Bed, id_: str, reruns: Counter[str]) -> int:
-    reruns[id_] += 1
-    try:
-        bed.rerun(id_)
-    except UsageError:
-        reruns[id_] -= 1
-    return 0
-
-
-def _die(bed: Bed, number: int) -> int:
-    return int(bed.knock(kill_at=number) is None)
-
-
-def _fail(bed: Bed, number: int) -> int:
+def _fail(bed: Bed, number: int) -> None:
     bed.fails = {minutes(0, 7)[number % 7]}
-    return 0
 
 
-def _quietly(act: Callable[[Bed, int], Any]) -> Callable[[Bed, int], int]:
-    def done(bed: Bed, number: int) -> int:
-        act(bed, number)
-        return 0
-
-    return done
-
-
-_ACTS: dict[str, Callable[[Bed, int], int]] = {
-    "knock": _quietly(lambda bed, number: bed.knock()),
-    "die": _die,
-    "later": _quietly(lambda bed, number: bed.clock.takes(number * 5)),
-    "cancel": _quietly(lambda bed, number: bed.cancel(kill_at=number)),
-    "rate": _quietly(lambda bed, number: bed.change(f"{number % 3 + 1}/m")),
-    "pause": _quietly(lambda bed, number: bed.change("0")),
+_ACTS: dict[str, Callable[[Bed, int], Any]] = {
+    "knock": lambda bed, _: bed.knock(),
+    "die": lambda bed, number: bed.knock(kill_at=number),
+    "later": lambda bed, number: bed.clock.takes(number * 5),
+    "cancel": lambda bed, number: bed.cancel(kill_at=number),
+    "rate": lambda bed, number: bed.change(f"{number % 3 + 1}/m"),
+    "pause": lambda bed, _: bed.change("0"),
     "fail": _fail,
 }
 

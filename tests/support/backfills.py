@@ -169,6 +169,7 @@ class Bed:
     harness: Any
     job: Job = field(default_factory=job)
     takes: float = 0.0
+    keep: timedelta = timedelta(days=400)
     fails: set[str] = field(default_factory=set)
     attempts: list[Attempt] = field(default_factory=list)
     applied: list[str] = field(default_factory=list)
@@ -201,7 +202,9 @@ class Bed:
 
         host = FakeHost(me, dead=self.dead)
         runtime = Runtime(self.clock, host, Counting(me.token), stop, reached, lambda report: None)
-        config = Config(Path("/reconcile.toml"), StoreConfig("memory:"), {NAME: self.job})
+        config = Config(
+            Path("/reconcile.toml"), StoreConfig("memory:", self.keep), {NAME: self.job}
+        )
         build: Callable[[Job], Any] = lambda job: Plain(self)  # noqa: E731
         return Application(config, runtime, opened, build)
 
@@ -272,6 +275,16 @@ class Bed:
         try:
             key = self.records()[interval].interval(NAME).key
             return [one.value for one in store.scan(Kind.EVENT, NAME, prefix=f"{key}/")]
+        finally:
+            store.close()
+
+    def completions(self, interval: str) -> int:
+        """How many runs of it have ended as completed."""
+        store = self.harness.open()
+        try:
+            key = self.records()[interval].interval(NAME).key
+            runs = store.scan(Kind.RUN, NAME, prefix=f"{key}/")
+            return sum(one.value.get("ending") == "completed" for one in runs)
         finally:
             store.close()
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ...config import Job
     from ...model import Write
     from ...ports import Reader, Store
+    from ...schedule import Schedule
     from ..look import Look
 
 LOOKED_AT = 5000
@@ -75,9 +76,6 @@ def turn(store: Store, job: Job, seen: Look) -> Turn | None:
     record = backfill.record
     opened = sum(_is_of(one, record) for one, _ in open_records(store, job.name))
     if backfill.cancelled is not None:
-        return Turn(backfill, next_at=record.next_at, opened=opened)
-    if seen.decision.skips or seen.decision.overtaken:
-        # Records are about to be written that it has to see first.
         return Turn(backfill, next_at=record.next_at, opened=opened)
     return _following(store, job, seen, backfill)._replace(opened=opened)
 
@@ -213,8 +211,9 @@ def _following(store: Store, job: Job, seen: Look, backfill: Backfill) -> Turn:
         return Turn(backfill)
     if seen.completed is not None and at < seen.completed:
         return Turn(backfill, next_at=at, more=True)  # all until there are overtaken first
-    records = _Records(store, job, at, record.last_at)
-    instants = schedule.between(at - TICK, record.last_at)
+    last = min(record.last_at, seen.now)  # by a clock that was put back, the rest is to come
+    records = _Records(store, job, at, last)
+    instants = schedule.between(at - TICK, last)
     looked_at = 0
     while (instant := next(instants, None)) is not None:
         looked_at += 1
@@ -223,12 +222,17 @@ def _following(store: Store, job: Job, seen: Look, backfill: Backfill) -> Turn:
         found, version = records.at(instant)
         if found is not None and _is_left_alone(found, backfill.record):
             if found.until_at is not None:
-                instants = schedule.between(found.until_at, record.last_at)
+                instants = schedule.between(found.until_at, last)
             continue
         due, writes = _begun(job, seen, backfill, instant, found, version)
-        after = next(instants, None)
-        return Turn(backfill, due, instant, after, writes)
-    return Turn(backfill)
+        return Turn(backfill, due, instant, _next(schedule, record, instant), writes)
+    return Turn(backfill, next_at=_next(schedule, record, max(at - TICK, last)))
+
+
+def _next(schedule: Schedule, record: BackfillRecord, instant: datetime) -> datetime | None:
+    """The next of its instants; None after the last."""
+    found = schedule.next_after(instant)
+    return found if found is not None and found <= record.last_at else None
 
 
 def _is_left_alone(found: IntervalRecord, record: BackfillRecord) -> bool:
