@@ -27,6 +27,12 @@ FIRST, SECOND = NIGHTS[1:]
 RUN = ("run", "entitlements")
 
 
+def opened(url: str) -> Store:
+    """The store there, for who only looks."""
+    names: Any = SimpleNamespace(token=lambda: "watch")
+    return opener(url, clock=SystemClock(), host=names, entropy=names)()
+
+
 class Hosted(Scene):
     """Two nights, the first of them completed."""
 
@@ -51,8 +57,7 @@ class Hosted(Scene):
 
     def open(self) -> Store:
         """The store as another host sees it."""
-        names: Any = SimpleNamespace(token=lambda: "watch")
-        return opener(self.url, clock=SystemClock(), host=names, entropy=names)()
+        return opened(self.url)
 
     def lease(self) -> Lease:
         """The newest grant."""

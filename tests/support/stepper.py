@@ -8,6 +8,7 @@ reached, or `*` for each time.
 STEP:COUNT:SIGNAL        this process gets the signal there
 STEP:COUNT:hang          that step never ends
 STEP:COUNT:wait=SECONDS  that step takes so long
+STEP:COUNT:until=FIFO    that step takes until somebody has had that pipe open for writing
 commit@FILE:COUNT:SIGNAL the same right before a write to a database of that name is committed
 commits@FILE:COUNT:SIGNAL the same in the middle of that, where nobody may read any more
 locked@FILE+BYTE:COUNT:SIGNAL  the same right after SQLite has an exclusive lock from that byte
@@ -62,6 +63,8 @@ class Point:
             threading.Event().wait()
         elif self.action.startswith("shut="):
             shut(Path(self.action.removeprefix("shut=")))
+        elif self.action.startswith("until="):
+            Path(self.action.removeprefix("until=")).read_bytes()
         elif self.action.startswith("wait="):
             time.sleep(float(self.action.removeprefix("wait=")))
         else:
