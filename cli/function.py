@@ -170,6 +170,6 @@ def _interval(report: IntervalReport) -> IntervalOutcome:
         seconds=report.seconds,
         error=report.error,
         approve=report.guard.hash if report.guard is not None else None,
-        quarantined=report.quarantined,
+        quarantined=dict(report.quarantined),
         retry_at=report.retry_at,
     )

@@ -172,7 +172,7 @@ class Engine:
         except LeaseLapsed as error:
             return self._lapsed(error)
         except WriteConflict as error:
-            return replace(self._journal.report(Outcome.FAILED), error=error)
+            return self._journal.report(Outcome.FAILED)._replace(error=error)
         except (StoreUnreachable, StoreBusy, StoreUnusable):
             raise
         except OldOverNew as error:
@@ -236,14 +236,14 @@ class Engine:
             return self._fenced_out(fenced_out)
         except LeaseLapsed as lapsed:
             error = lapsed
-        return replace(self._journal.report(Outcome.FAILED), error=error)
+        return self._journal.report(Outcome.FAILED)._replace(error=error)
 
     def _fenced_out(self, error: FencedOut) -> IntervalReport:
         if error.newer is None:
             with suppress(ReconcileError):  # then the refusal stands as it came
                 error = self._explained(error)
         report = self._journal.report(Outcome.FENCED_OUT)
-        return replace(report, error=error, newer=error.newer)
+        return report._replace(error=error, newer=error.newer)
 
     def _explained(self, error: FencedOut) -> FencedOut:
         """A target that refuses says no more than which grant it knows. Who has that?"""
@@ -274,7 +274,7 @@ class Engine:
 
     def _show(self, report: Report) -> None:
         if isinstance(report, Progress) and report.total is None:
-            report = replace(report, total=self._task.expected_ranges)
+            report = report._replace(total=self._task.expected_ranges)
         self._runtime.report(report)
 
     def _answer_signal(self) -> None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from .rows import Change
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """A run was opened. `at_range` is the first range it works on when it resumes.
 
     `killed` is the holder whose death (`dead`) or silence made this a takeover; `silent` how
@@ -46,8 +45,7 @@ class Started:
     run_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """A range was planned or committed. `total` is exact only where `exact`."""
 
     job: str
@@ -62,8 +60,7 @@ class Progress:
     update: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stopping:
+class Stopping(NamedTuple):
     """A signal asks to stop; it does after the range under way, of that phase."""
 
     job: str
@@ -109,8 +106,7 @@ class NotTold(NamedTuple):
     known_before: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(NamedTuple):
     """Work goes on, but people should know this of the store or of this host's clock."""
 
     job: str
@@ -118,8 +114,7 @@ class Warned:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class IntervalReport:
+class IntervalReport(NamedTuple):
     """How one interval fared in this command. `seconds` is this run's time.
 
     `due_seconds` is from the scheduled instant to the end; `error` why it failed.
@@ -145,8 +140,8 @@ class IntervalReport:
     ranges_done: int = 0
     ranges_total: int | None = None
     accounts: int = 0
-    changes: Mapping[str, int] = field(default_factory=dict)
-    count: int | None = None
+    changes: Mapping[str, int] = MappingProxyType({})
+    count: int | None = None  # type: ignore[assignment]  # hides tuple.count, of no use here
     checksum: str | None = None
     seconds: float = 0.0
     due_seconds: float = 0.0
@@ -158,7 +153,7 @@ class IntervalReport:
     signal: str | None = None
     newer: Lease | None = None
     phase: str = "planning"
-    quarantined: Mapping[str, str] = field(default_factory=dict)
+    quarantined: Mapping[str, str] = MappingProxyType({})
     reason: str | None = None
     failed_at: datetime | None = None
     span: int = 1
@@ -170,8 +165,7 @@ class IntervalReport:
     backfill: tuple[int, int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DryRun:
+class DryRun(NamedTuple):
     """What a dry run found; `sample` holds the first changes, all are in the store under `plan`.
     `quarantined` names accounts that a run would leave as they are, with the reason."""
 
@@ -180,11 +174,10 @@ class DryRun:
     sample: Sequence[Change]
     key: Sequence[int]
     plan: str = ""
-    quarantined: Mapping[str, str] = field(default_factory=dict)
+    quarantined: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(NamedTuple):
     """What `run` or `resume` achieved. `outcome` and `error` decide the exit status.
 
     `lease` is the other holder's when busy, `waiting` the interval that waits for it;
@@ -221,8 +214,7 @@ class RunReport:
     backfill: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ActReport:
+class ActReport(NamedTuple):
     """What `skip` or `stop` achieved. `done` False: the holder did not answer in time.
 
     `state` and `reason` are the interval's now; `lease` the holder's that was asked. `phase`
@@ -243,8 +235,7 @@ class ActReport:
     generation: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PauseReport:
+class PauseReport(NamedTuple):
     """What `pause` or `unpause` achieved. `pause` is in force now, None after it was ended;
     `was_paused` False: there was none to end.
 

@@ -80,7 +80,7 @@ def _open_holders(store: Store, keeper: LeaseKeeper) -> Iterator[Holder]:
     for found in store.scan(Kind.RUN, keeper.fence.key.job, tag=OPEN):
         run = RunRecord.from_json(found.value)
         if run.generation < keeper.fence.generation and "boot_id" in run.holder:
-            facts: dict[str, Any] = {name: run.holder.get(name) for name in Holder.__slots__}
+            facts: dict[str, Any] = {name: run.holder.get(name) for name in Holder._fields}
             yield Holder(**facts)
 
 

@@ -20,7 +20,7 @@ from .errors import (
     TargetUnreachable,
 )
 from .events import IntervalReport, Started
-from .model import ABSENT, Append, Ending, Holder, Kind, Outcome, Put, State, Trigger
+from .model import ABSENT, Append, Ending, Kind, Outcome, Put, State, Trigger
 from .rates import starts_of, with_start
 from .records import OPEN, IntervalRecord, RunRecord, closed, given_up, run_key, to_text
 from .takeover import killed_once_more, takeover_facts
@@ -224,18 +224,18 @@ class Journal:
             record = replace(self.record, waiting=waiting, approval=None)
             event = self._event("guard", **waiting)
             self._close(record, Ending.NEEDS_APPROVAL, self._keeper.now(), guard.guard, [event])
-        report = replace(self.report(Outcome.NEEDS_APPROVAL), guard=guard, known_before=known)
+        report = self.report(Outcome.NEEDS_APPROVAL)._replace(guard=guard, known_before=known)
         if not isinstance(approved, str):
             return report
         then = guard_told(self._store, self._job.name, self._record_key, approved)
-        return replace(report, refused_hash=approved, refused_guard=then)
+        return report._replace(refused_hash=approved, refused_guard=then)
 
     def stopped(self, ending: Ending, outcome: Outcome, why: str) -> IntervalReport:
         """The run ends at its last checkpoint, because somebody or the clock asked for it."""
         if not self._task.dry_run:
             event = self._ended(ending, why)
             self._close(self.record, ending, self._keeper.now(), why, [event])
-        return replace(self.report(outcome), signal=why)
+        return self.report(outcome)._replace(signal=why)
 
     def unproved(self, unproved: Unproved) -> IntervalReport:
         """Something is missing: the next run plans anew, and nobody calls this completed."""
@@ -243,7 +243,7 @@ class Journal:
         if not unproved.accounts:
             return self.failed(error, forget_cursor=True)
         report = self.failed(error, Ending.INCOMPLETE, Outcome.INCOMPLETE, forget_cursor=True)
-        return replace(report, quarantined=unproved.accounts)
+        return report._replace(quarantined=unproved.accounts)
 
     def overtaken(self, error: OldOverNew) -> IntervalReport:
         """Older than what the target has completed: it would undo newer truth."""
@@ -252,7 +252,7 @@ class Journal:
         record = given_up(failed, "overtaken")
         event = self._event("failed", reason="overtaken", text=str(error))
         self._close(record, Ending.FAILED, now, str(error), [event])
-        return replace(self.report(Outcome.FAILED), error=error)
+        return self.report(Outcome.FAILED)._replace(error=error)
 
     def failed(
         self,
@@ -264,7 +264,7 @@ class Journal:
     ) -> IntervalReport:
         """The run ends with a fault; the next one goes on from the last checkpoint."""
         if self._task.dry_run:
-            return replace(self.report(outcome), error=error)
+            return self.report(outcome)._replace(error=error)
         self._keeper.progressed()
         now = self._keeper.now()
         earlier = self._task.record.failure or {}
@@ -283,7 +283,7 @@ class Journal:
             events.append(self._event("failed", reason="attempts", text=str(error)))
         self._close(record, ending, now, str(error), events)
         known = earlier.get("text") == str(error)
-        return replace(self.report(outcome), error=error, attempt=attempts, known_before=known)
+        return self.report(outcome)._replace(error=error, attempt=attempts, known_before=known)
 
     def _close(
         self,
@@ -375,8 +375,7 @@ class Journal:
 
 def _holder_json(runtime: Runtime) -> JsonObject:
     """All of it, so that the process can be told from any other if it has to be ended."""
-    holder = runtime.host.holder()
-    return {name: getattr(holder, name) for name in Holder.__slots__}
+    return runtime.host.holder()._asdict()
 
 
 def _failure(error: ReconcileError, at: datetime) -> JsonObject:

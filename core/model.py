@@ -27,7 +27,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, NewType, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, NewType, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,16 +44,14 @@ PlanId = NewType("PlanId", str)
 # --- leases
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseKey:
+class LeaseKey(NamedTuple):
     """What may have only one holder. `shard` is 0 until one interval is worked by several."""
 
     job: str
     shard: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(NamedTuple):
     """Which grant a write belongs to. Stores and targets refuse any but the newest."""
 
     key: LeaseKey
@@ -60,8 +59,7 @@ class Fence:
     run: RunId
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(NamedTuple):
     """One process start, so that no other process is ever taken for it.
 
     `started` is the start time in clock ticks since the host's boot (field 22 of
@@ -81,8 +79,7 @@ class Holder:
         return f"{self.host} pid {self.pid}"
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """An earlier grant of a lease key, as a takeover finds it."""
 
     fence: Fence
@@ -136,8 +133,7 @@ class Kind(StrEnum):
     TALLY = "tally"  # two per job, see core/tally.py
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One stored value. `version` grows by one with each write; `at` is the store's clock."""
 
     kind: Kind
@@ -156,8 +152,7 @@ ABSENT = 0
 """Expect that there is no such record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(NamedTuple):
     """Write one record whole. `tag` is an indexed label that `scan` can ask for."""
 
     kind: Kind
@@ -169,8 +164,7 @@ class Put:
     blob: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(NamedTuple):
     """Remove one record; no error where there is none."""
 
     kind: Kind
@@ -178,8 +172,7 @@ class Delete:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """Add a record under ``<prefix>/<next number of the store, 20 digits>``."""
 
     kind: Kind
@@ -191,8 +184,7 @@ class Append:
 Write: TypeAlias = "Put | Delete | Append"
 
 
-@dataclass(frozen=True, slots=True)
-class StoreFacts:
+class StoreFacts(NamedTuple):
     """What a store says of itself. `now` is its clock, the only one that decides expiry.
 
     `warnings` say in whole sentences what the store cannot promise as it is set up.
@@ -207,8 +199,7 @@ class StoreFacts:
     warnings: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(NamedTuple):
     """`amount` calls per `per`; also how many may be taken at once."""
 
     amount: int
@@ -296,8 +287,7 @@ class Outcome(StrEnum):
     PAUSED = "paused"
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+class Actor(NamedTuple):
     """Who did something by hand, when and why."""
 
     name: str
@@ -308,8 +298,7 @@ class Actor:
 # --- what a target keeps
 
 
-@dataclass(frozen=True, slots=True)
-class Newest:
+class Newest(NamedTuple):
     """The newest interval that a target has seen completed."""
 
     scheduled_at: datetime
@@ -318,8 +307,7 @@ class Newest:
     checksum: Checksum
 
 
-@dataclass(frozen=True, slots=True)
-class FenceRow:
+class FenceRow(NamedTuple):
     """The target's own record of who may write to it."""
 
     store_id: str
@@ -328,8 +316,7 @@ class FenceRow:
     newest: Newest | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(NamedTuple):
     """Count and checksum of both sides of a whole interval."""
 
     interval: Interval
@@ -338,10 +325,9 @@ class Proof:
     observed: Checksum
 
 
-@dataclass(frozen=True, slots=True)
-class Unproved:
+class Unproved(NamedTuple):
     """Why an interval may not be called completed. `accounts` are those in quarantine, each
     with its reason; empty where ranges or sums are what is wrong."""
 
     reason: str
-    accounts: Mapping[str, str] = field(default_factory=dict)
+    accounts: Mapping[str, str] = MappingProxyType({})

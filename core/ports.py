@@ -7,8 +7,7 @@ accounts; the Protocols of sources and targets are in `core/endpoints.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -95,8 +94,7 @@ class StopSignal(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(NamedTuple):
     """Everything that enters from outside the program, handed to those who need it.
 
     `reached` is called with the name of each step a trigger passes (see `core/engine.py`),
@@ -359,8 +357,7 @@ class WorkOrder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A checkpoint: make `cursor`, `writes` and what is shown of them durable as one.
 
     `show` holds fields of `IntervalRecord`: ranges done and total, changes by kind; its

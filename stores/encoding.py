@@ -105,7 +105,7 @@ def duration_to_micros(duration: timedelta) -> int:
 
 def holder_to_text(holder: Holder) -> str:
     """A holder as JSON text; equal holders have equal text."""
-    return _write_json({name: getattr(holder, name) for name in Holder.__slots__})
+    return _write_json(holder._asdict())
 
 
 def holder_from_text(text: str) -> Holder:
@@ -119,7 +119,7 @@ def grant_to_text(grant: Grant) -> str:
         {
             "generation": grant.fence.generation,
             "run": grant.fence.run,
-            "holder": {name: getattr(grant.holder, name) for name in Holder.__slots__},
+            "holder": grant.holder._asdict(),
             "interval": grant.interval,
             "progress_at": to_micros(grant.progress_at),
             "expires_at": to_micros(grant.expires_at),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from ...core.errors import UsageError
@@ -92,7 +91,7 @@ def run(
     with watch(call, dry_run=dry_run) as watcher:
         app = application(call, watcher.report, watcher.reached, makes_store=True)
         if now and not dry_run and app.job(job).schedule is not None:
-            request = replace(request, reason=reason_of(call.env, reason, "--now"))
+            request = request._replace(reason=reason_of(call.env, reason, "--now"))
         report = operation(app, request)
         watcher.finish(report)
     code = exit_code_of(report, busy=busy_exit, signal=call.env.stop.reason)

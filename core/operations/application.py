@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnknownJob
 
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from ..ports import Notifier, Runtime, Store, Work
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(NamedTuple):
     """One loaded configuration with everything that enters from outside. `notifier` None: nobody
     wants to be told."""
 
@@ -46,8 +44,7 @@ def job_named(config: Config, name: str) -> Job:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
+class RunRequest(NamedTuple):
     """`reconcile run`. `interval` is an id, `latest` or `oldest`; `now`: one of this instant,
     beside those that are due. `wait`: how long to stay for a busy lease; it counts against
     `max_runtime`. Where a `reason` is given, who asked is put on record."""
@@ -62,8 +59,7 @@ class RunRequest:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ActRequest:
+class ActRequest(NamedTuple):
     """`rerun`, `skip` or `stop`: an act by hand, signed. `interval` is not for `stop`.
 
     `force` fences the holder out; `wait`: stay until the holder has stopped.
@@ -77,8 +73,7 @@ class ActRequest:
     wait: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class BackfillRequest:
+class BackfillRequest(NamedTuple):
     """`reconcile backfill`. `first` and `last` are ids, or latest; without them the one that runs
     is meant. `rate` is spelled as in the configuration, or `0`: begin nothing until told."""
 
@@ -91,8 +86,7 @@ class BackfillRequest:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeRequest:
+class ResumeRequest(NamedTuple):
     """`reconcile resume`. No job: all that have something unfinished."""
 
     job: str | None = None

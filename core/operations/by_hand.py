@@ -157,8 +157,7 @@ def _not_that_plan(
             hint=f"see how it stands: reconcile status {job.name} {record.id}",
         )
     guard = GuardReport.from_json(record.waiting)
-    report = replace(
-        report_of(job, record, at),
+    report = report_of(job, record, at)._replace(
         outcome=Outcome.NEEDS_APPROVAL,
         guard=guard,
         known_before=False,

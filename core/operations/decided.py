@@ -82,8 +82,7 @@ def overtaken_report(job: Job, seen: Look) -> IntervalReport:
     """All that are overtaken, as one: the oldest, and how many it stands for."""
     first, *_ = seen.decision.overtaken
     record = replace(_base(first), state=State.FAILED, reason=OVERTAKEN, rerun=0)
-    return replace(
-        report_of(job, record, seen.now),
+    return report_of(job, record, seen.now)._replace(
         outcome=Outcome.FAILED,
         trigger=Trigger.SCHEDULE,
         error=_error(job, seen),

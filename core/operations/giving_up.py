@@ -91,7 +91,7 @@ def told(
         ours = Put(Kind.RUN, job.name, key, found.value, expect=found.version)
     run = RunRecord.from_json(ours.value).having_revoked(revoked, now)
     others = [put for put in runs if put.key != key]
-    return [*others, replace(ours, value=run.to_json(), tag=run.tag)]
+    return [*others, ours._replace(value=run.to_json(), tag=run.tag)]
 
 
 def closed_runs(

@@ -192,7 +192,7 @@ def _fence_out(
         keeper.commit(writes)
         generation = keeper.fence.generation
     report = _stop_report(store, job, lease, now, done=True)
-    return replace(report, forced=True, generation=generation)
+    return report._replace(forced=True, generation=generation)
 
 
 @contextmanager

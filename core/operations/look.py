@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,8 +33,7 @@ BY_CLOCK = ("catch_up_window", "superseded")
 """Reasons of skips that follow from what time it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """A job at one instant of the store's clock. `changed`: its own record must be written;
     `unsettled`: so many records were read to decide. Older than `completed` nothing may be
     applied any more."""

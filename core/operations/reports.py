@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import FailedBefore
@@ -88,8 +87,7 @@ def rate_report(
     if own is not None:
         from .backfill.turns import left as left_of
 
-        return replace(
-            report,
+        return report._replace(
             outcome=Outcome.WAITING if done else report.outcome,
             retry_at=until,
             rate=own.backfill.rate,
@@ -97,8 +95,7 @@ def rate_report(
             left=left_of(seen, own),
             backfill=own.backfill.record.number,
         )
-    return replace(
-        report,
+    return report._replace(
         outcome=Outcome.WAITING if done else report.outcome,
         retry_at=until,
         rate=job.catch_up.rate,
@@ -110,7 +107,7 @@ def rate_report(
 
 def blocked_report(job: Job, blocked: Blocked, now: datetime) -> IntervalReport:
     """How an interval stands that failed for good, and holds up newer ones."""
-    return replace(report_of(job, blocked.record, now), blocks=len(blocked.held))
+    return report_of(job, blocked.record, now)._replace(blocks=len(blocked.held))
 
 
 def waiting_reports(job: Job, seen: Look, worked: Sequence[IntervalReport]) -> list[IntervalReport]:
@@ -129,14 +126,13 @@ def waiting_reports(job: Job, seen: Look, worked: Sequence[IntervalReport]) -> l
 
 def waiting_report(job: Job, waiting: Waiting, now: datetime) -> IntervalReport:
     """How an interval stands that no trigger may touch yet."""
-    report = replace(report_of(job, waiting.record, now), error=None)
+    report = report_of(job, waiting.record, now)._replace(error=None)
     if waiting.why == "approval" and waiting.record.waiting is not None:
         guard = GuardReport.from_json(waiting.record.waiting)
-        return replace(report, outcome=Outcome.NEEDS_APPROVAL, guard=guard, known_before=True)
+        return report._replace(outcome=Outcome.NEEDS_APPROVAL, guard=guard, known_before=True)
     failure = waiting.record.failure or {}
     incomplete = failure.get("outcome") == Outcome.INCOMPLETE
-    return replace(
-        report,
+    return report._replace(
         outcome=Outcome.INCOMPLETE if incomplete else Outcome.FAILED,
         failed_at=failed_at(waiting.record),
         error=FailedBefore(str(failure.get("text", ""))),
@@ -201,8 +197,7 @@ def busy_report(
     if record is None:
         return report
     total = record.ranges_total or (last[0].ranges_total if last else None)
-    return replace(
-        report,
+    return report._replace(
         lease_interval=record.id,
         lease_ranges=(record.ranges_done, total),
         lease_phase=record.phase,
@@ -221,4 +216,4 @@ def as_run(report: IntervalReport, found: DryRun) -> IntervalReport:
         return report
     completed_dry = report.outcome is Outcome.COMPLETED
     outcome = Outcome.INCOMPLETE if completed_dry else report.outcome
-    return replace(report, outcome=outcome, quarantined=found.quarantined)
+    return report._replace(outcome=outcome, quarantined=found.quarantined)

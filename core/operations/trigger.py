@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from dataclasses import replace
 from datetime import timedelta
 from threading import Event
 from typing import TYPE_CHECKING
@@ -61,7 +60,7 @@ def run(app: Application, request: RunRequest) -> RunReport:
             ends = report.at + timedelta(seconds=until - clock.boot())
             app.runtime.report(Waits(job.name, report.lease, report.at, ends))
             if not _stay(app, store, job, report, until):
-                return replace(report, outcome=Outcome.INTERRUPTED)
+                return report._replace(outcome=Outcome.INTERRUPTED)
 
 
 def _stay(app: Application, store: Store, job: Job, busy: RunReport, until: float) -> bool:

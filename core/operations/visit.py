@@ -328,7 +328,7 @@ class Visit:
         if report.outcome in (Outcome.FAILED, Outcome.INCOMPLETE) and report.retry_at is None:
             stands, _ = read_interval(self.store, self.job.name, due.interval.scheduled_at)
             if stands is not None and not stands.state.is_final:
-                report = replace(report, retry_at=planning.retry_at(self.job, stands))
+                report = report._replace(retry_at=planning.retry_at(self.job, stands))
         if self._preview is not None:
             report = as_run(report, self._preview)
         self.app.runtime.report(report)

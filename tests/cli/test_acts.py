@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -135,7 +134,7 @@ entitlements 2026-11-30  stopped by request after range 22 of 69 (db1 pid 4711)
 """,
         ),
         (
-            replace(STOPPED, done=False),
+            STOPPED._replace(done=False),
             75,
             """\
 entitlements 2026-11-30  asked db1 pid 4711 to stop; it has not answered
@@ -145,7 +144,7 @@ entitlements 2026-11-30  asked db1 pid 4711 to stop; it has not answered
 """,
         ),
         (
-            replace(STOPPED, phase="planning"),
+            STOPPED._replace(phase="planning"),
             0,
             """\
 entitlements 2026-11-30  stopped by request: planned 22 ranges, nothing applied
@@ -154,7 +153,7 @@ entitlements 2026-11-30  stopped by request: planned 22 ranges, nothing applied
 """,
         ),
         (
-            replace(STOPPED, state="completed"),
+            STOPPED._replace(state="completed"),
             0,
             """\
 entitlements 2026-11-30  completed before it could be stopped: db1 pid 4711 has
@@ -164,7 +163,7 @@ entitlements 2026-11-30  completed before it could be stopped: db1 pid 4711 has
 """,
         ),
         (
-            replace(STOPPED, forced=True, generation=10),
+            STOPPED._replace(forced=True, generation=10),
             0,
             """\
 entitlements 2026-11-30  fenced out: db1 pid 4711 had generation 9

@@ -108,7 +108,7 @@ def fared(outcome: Outcome = Outcome.COMPLETED, **fields: Any) -> IntervalReport
         due_seconds=1047.4,
         phase="applying",
     )
-    return replace(report, **fields)
+    return report._replace(**fields)
 
 
 FAILED = fared(
@@ -131,16 +131,14 @@ WAITING = fared(
     known_before=True,
 )
 SKIPPED = fared(Outcome.INCOMPLETE, reason="operator", known_before=True)
-GIVEN_UP = replace(
-    SKIPPED,
+GIVEN_UP = SKIPPED._replace(
     reason="attempts",
     error=FailedBefore("line 17 is cut"),
     failed_at=AT - timedelta(minutes=1),
 )
 WAITS = fared(Outcome.NEEDS_APPROVAL, guard=GUARD, changes={})
 STARTED = Started("entitlements", "2026-11-29", Trigger.SCHEDULE, 9, AT)
-RESUMED = replace(
-    STARTED,
+RESUMED = STARTED._replace(
     generation=8,
     at_range=18,
     total=69,
@@ -150,7 +148,7 @@ RESUMED = replace(
     silent=102.4,
     after_range=17,
 )
-KILLED = replace(RESUMED, dead=True, silent=3.0, phase="applying")
+KILLED = RESUMED._replace(dead=True, silent=3.0, phase="applying")
 
 
 @pytest.fixture
@@ -247,7 +245,7 @@ entitlements 2026-11-29  waiting until 02:46:09Z to try again; failed at
 """,
         ),
         (
-            replace(WAITING, outcome=Outcome.INCOMPLETE, attempt=7),
+            WAITING._replace(outcome=Outcome.INCOMPLETE, attempt=7),
             """\
 entitlements 2026-11-29  waiting until 02:46:09Z to try again; incomplete at
   02:40:09Z: line 17 is cut
@@ -266,7 +264,7 @@ entitlements 2026-11-29  skipped: given up by hand
 """,
         ),
         (
-            replace(SKIPPED, error=FailedBefore("line 17 is cut")),
+            SKIPPED._replace(error=FailedBefore("line 17 is cut")),
             """\
 entitlements 2026-11-29  skipped: given up by hand; it had failed before: line
   17 is cut
@@ -275,7 +273,7 @@ entitlements 2026-11-29  skipped: given up by hand; it had failed before: line
 """,
         ),
         (
-            replace(SKIPPED, reason="catch_up_window", span=7),
+            SKIPPED._replace(reason="catch_up_window", span=7),
             """\
 entitlements 2026-11-29  skipped with 6 others: too old to be caught up
   How it stands: reconcile status entitlements 2026-11-29
@@ -290,7 +288,7 @@ entitlements 2026-11-29  failed at 02:40:09Z: no attempt is left: line 17 is cut
 """,
         ),
         (
-            replace(GIVEN_UP, reason="overtaken", error=None),
+            GIVEN_UP._replace(reason="overtaken", error=None),
             """\
 entitlements 2026-11-29  failed at 02:40:09Z: overtaken by a newer interval
   How it stands: reconcile status entitlements 2026-11-29
@@ -340,7 +338,7 @@ entitlements 2026-11-29  needs approval: too many revokes. Nothing was changed.
 """,
         ),
         (
-            replace(WAITS, refused_hash="81d09f33c2aa"),
+            WAITS._replace(refused_hash="81d09f33c2aa"),
             """\
 entitlements 2026-11-29  needs approval: not the changes that were approved
   approved  81d09f33c2aa
@@ -433,7 +431,7 @@ def test_a_terminal_is_told_in_full(terminal: Cli, report: IntervalReport, text:
 )
 def test_each_guard_says_what_it_found(terminal: Cli, guard: str, says: str) -> None:
     terminal.width = 100
-    text = words(terminal, replace(WAITS, guard=replace(GUARD, guard=guard)))
+    text = words(terminal, WAITS._replace(guard=replace(GUARD, guard=guard)))
     assert text.startswith(f"entitlements 2026-11-29  needs approval: {says}.")
 
 
@@ -444,7 +442,7 @@ def test_a_terminal_is_told_why_nothing_happens(terminal: Cli) -> None:
         "  To work it again all the same:\n"
         '    reconcile rerun entitlements 2026-11-29 -m "why"\n'
     )
-    terminal.run_answers(replace(IDLE, new=True))
+    terminal.run_answers(IDLE._replace(new=True))
     assert terminal("run", "entitlements").words == (
         "entitlements  new, nothing due yet: first interval 2026-11-30 23:00Z, in 20h 18m\n"
         "  What it would change now: reconcile run entitlements --dry-run\n"
@@ -485,7 +483,7 @@ def test_commands_to_type_find_the_same_configuration_again(terminal: Cli) -> No
 
 
 def test_each_interval_is_told_once(terminal: Cli) -> None:
-    done, failed = fared(), replace(FAILED, interval="2026-11-30")
+    done, failed = fared(), FAILED._replace(interval="2026-11-30")
     answer = RunReport("entitlements", Outcome.FAILED, AT, [done, failed])
     terminal.run_answers(answer, done)
     text = terminal("run", "entitlements").words
@@ -494,7 +492,7 @@ def test_each_interval_is_told_once(terminal: Cli) -> None:
 
 
 def test_an_end_that_no_interval_explains_is_told_too(terminal: Cli) -> None:
-    terminal.run_answers(replace(BUSY, intervals=[fared()]), fared())
+    terminal.run_answers(BUSY._replace(intervals=[fared()]), fared())
     text = terminal("run", "entitlements").words
     assert "2026-11-29  completed" in text
     assert "entitlements  busy:" in text
@@ -543,7 +541,7 @@ def test_a_terminal_sees_a_bar_that_goes_away(terminal: Cli) -> None:
             def operation(app: Any, request: Any) -> Any:
                 app.runtime.report(progress)
                 clock.advance(100)
-                app.runtime.report(replace(progress, range=17, accounts=17_000))
+                app.runtime.report(progress._replace(range=17, accounts=17_000))
                 app.runtime.report(answer.intervals[0])
                 return answer
 
@@ -698,7 +696,7 @@ def test_a_log_gets_one_dated_line(cli: Cli, report: IntervalReport, line: str) 
 def test_accounts_that_are_missing_are_named_and_many_are_counted(cli: Cli) -> None:
     names = [f"svc-{n}" for n in range(8)]
     lacking = replace(GUARD, guard="must_contain", limit=9, losing_accounts=0, missing=names)
-    shown = words(cli, replace(WAITS, guard=lacking))
+    shown = words(cli, WAITS._replace(guard=lacking))
     told = "the source lacks accounts that it must contain: svc-0, svc-1, svc-2, svc-3, svc-4, … 3"
     assert f"needs approval: {told} more; must_contain = 9 accounts, 8 of them missing;" in shown
 
@@ -756,10 +754,10 @@ def test_verbose_names_each_step(cli: Cli) -> None:
     "report",
     [
         fared(),
-        replace(FAILED, known_before=True),
-        replace(WAITS, known_before=True),
+        FAILED._replace(known_before=True),
+        WAITS._replace(known_before=True),
         WAITING,
-        replace(WAITING, outcome=Outcome.INCOMPLETE),
+        WAITING._replace(outcome=Outcome.INCOMPLETE),
         fared(Outcome.OUT_OF_TIME),
     ],
     ids=lambda report: report.outcome.value,
@@ -771,7 +769,7 @@ def test_quiet_says_nothing_of_success_or_of_what_was_said(
 
 
 def test_quiet_says_nothing_of_idle_and_busy_triggers(cli: Cli) -> None:
-    for answer, code in ((IDLE, 0), (BUSY, 75), (replace(IDLE, outcome=Outcome.PAUSED), 0)):
+    for answer, code in ((IDLE, 0), (BUSY, 75), (IDLE._replace(outcome=Outcome.PAUSED), 0)):
         cli.run_answers(answer)
         shown = cli("-q", "run", "entitlements")
         assert (shown.code, shown.data, shown.words) == (code, "", "")
@@ -903,7 +901,7 @@ FOUND = DryRun(
     key=[0, 1],
 )
 DRY = RunReport("entitlements", Outcome.COMPLETED, AT, [fared()], dry_run=FOUND)
-DRY_OF_FOUR = replace(DRY, dry_run=replace(FOUND, changes={"grant": 1, "revoke": 1, "update": 2}))
+DRY_OF_FOUR = DRY._replace(dry_run=FOUND._replace(changes={"grant": 1, "revoke": 1, "update": 2}))
 
 
 def shows_all(cli: Cli) -> None:
@@ -941,7 +939,7 @@ def test_a_dry_run_into_a_pipe_is_separated_by_tabs(cli: Cli) -> None:
 
 
 def test_a_dry_run_that_a_guard_would_stop_says_so(cli: Cli) -> None:
-    answer = replace(DRY, outcome=Outcome.NEEDS_APPROVAL, intervals=[WAITS], guard=GUARD)
+    answer = DRY._replace(outcome=Outcome.NEEDS_APPROVAL, intervals=[WAITS], guard=GUARD)
     cli.run_answers(answer, WAITS)
     cli.terminal, cli.environ = True, {"NO_COLOR": "1"}
     shown = cli("run", "entitlements", "--dry-run")

@@ -76,7 +76,7 @@ class OwnHolderStore(PostgresStore):
     def _locked(self, db: Any, key: LeaseKey) -> Any:
         lease, now = super()._locked(db, key)
         if lease is not None and lease.holder == self._asking:
-            lease = replace(lease, live=False, holder=replace(lease.holder, token="other"))
+            lease = lease._replace(live=False, holder=lease.holder._replace(token="other"))
         return lease, now
 
 

@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +54,7 @@ class Place:
         self.other = subprocess.Popen(
             [sys.executable, "-c", LOCKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self.holder = replace(
-            self.host.holder(),
+        self.holder = self.host.holder()._replace(
             pid=self.other.pid,
             started=read_process(self.other.pid).started,
             token="theirs",
@@ -178,14 +176,14 @@ def test_a_holder_that_is_not_stopped_is_named_and_left_alone(place: Place) -> N
 
 
 OTHERS: dict[str, Callable[[Holder], Holder]] = {
-    "another that is alive": lambda holder: replace(
-        holder, pid=os.getpid(), started=read_process(os.getpid()).started
+    "another that is alive": lambda holder: holder._replace(
+        pid=os.getpid(), started=read_process(os.getpid()).started
     ),
-    "who had its pid before": lambda holder: replace(holder, started=holder.started - 1000),
-    "one on another host": lambda holder: replace(holder, host="far"),
-    "one on another machine": lambda holder: replace(holder, machine_id="m"),
-    "one before the host was booted": lambda holder: replace(holder, boot_id="b"),
-    "one in another namespace": lambda holder: replace(holder, pid_namespace="pid:[1]"),
+    "who had its pid before": lambda holder: holder._replace(started=holder.started - 1000),
+    "one on another host": lambda holder: holder._replace(host="far"),
+    "one on another machine": lambda holder: holder._replace(machine_id="m"),
+    "one before the host was booted": lambda holder: holder._replace(boot_id="b"),
+    "one in another namespace": lambda holder: holder._replace(pid_namespace="pid:[1]"),
 }
 
 

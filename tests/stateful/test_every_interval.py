@@ -17,7 +17,7 @@ import random
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -204,7 +204,7 @@ class Life:
         out = outside(f"p{self.started}", self.clock)
         out.host.dead |= {f"p{self.started - 1}"}
         self.passed, self.dies_at = 0, self.rng.randrange(1, 60) if dies else 0
-        runtime = replace(out.runtime, reached=self.reached)
+        runtime = out.runtime._replace(reached=self.reached)
         config = Config(Path("/r.toml"), StoreConfig("memory:", KEEP), {JOB: self.job})
         app = Application(
             config, runtime, lambda: Connection(self, self.side.connect()),  # type: ignore[arg-type,return-value]
@@ -292,13 +292,13 @@ class Life:
         record = self.some_record()
         if record is not None:
             self.touched.add(record.scheduled_at)
-            self.call(lambda app: rerun(app, replace(REQUEST, interval=record.id)), dies=True)
+            self.call(lambda app: rerun(app, REQUEST._replace(interval=record.id)), dies=True)
 
     def skip(self) -> None:
         record = self.some_record()
         if record is not None:
             self.touched.add(record.scheduled_at)
-            self.call(lambda app: skip(app, replace(REQUEST, interval=record.id)))
+            self.call(lambda app: skip(app, REQUEST._replace(interval=record.id)))
             self.given_up.add(record.scheduled_at)
 
     def one_of_now(self) -> None:

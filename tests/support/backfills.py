@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ class Plain:
         if self.fenced:
             row, one = self._bed.row, order.interval
             newest = Newest(one.scheduled_at, one.id, proof.rerun, proof.observed)
-            self._bed.row = replace(row, newest=newest)
+            self._bed.row = row._replace(newest=newest)
         return ()
 
     def changes(self, interval: str | None, account: str | None) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -132,8 +132,7 @@ class MemoryTarget:
         ahead = newest is not None and newest.scheduled_at > self._clock.now()
         if newest is not None and not ahead and (newest.scheduled_at, newest.rerun) > ours:
             raise OldOverNew("a newer one is completed")
-        contents.fence = replace(
-            contents.fence,
+        contents.fence = contents.fence._replace(
             newest=Newest(ours[0], proof.interval.id, proof.rerun, proof.observed),
         )
         contents.markers = {

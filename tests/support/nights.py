@@ -9,7 +9,7 @@ thousand nights are a matter of seconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ class Nights:
             self.point = None
 
     def _application(self, out: Outside) -> Application:
-        runtime = replace(out.runtime, reached=lambda step: self.reached())
+        runtime = out.runtime._replace(reached=lambda step: self.reached())
         config = Config(Path("/reconcile.toml"), StoreConfig("memory:"), {JOB: self.job})
 
         def work(job: Job) -> EntitlementsWork:

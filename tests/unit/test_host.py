@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,7 +49,7 @@ def child(program: str = WAITS) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def holder_of(here: LinuxHost, pid: int) -> Holder:
-    return replace(here.holder(), pid=pid, started=read_process(pid).started, token="theirs")
+    return here.holder()._replace(pid=pid, started=read_process(pid).started, token="theirs")
 
 
 def wait_until_zombie(pid: int) -> None:
@@ -112,15 +111,15 @@ def test_a_zombie_with_a_live_thread_is_alive(here: LinuxHost) -> None:
 def test_a_reused_pid_is_not_the_holder(here: LinuxHost) -> None:
     with child() as process:
         holder = holder_of(here, process.pid)
-        assert here.is_dead(replace(holder, started=holder.started - 100))
-        assert here.is_dead(replace(holder, started=holder.started + 100))
+        assert here.is_dead(holder._replace(started=holder.started - 100))
+        assert here.is_dead(holder._replace(started=holder.started + 100))
 
 
 def test_one_tick_is_within_the_error_of_the_offset(here: LinuxHost) -> None:
     with child() as process:
         holder = holder_of(here, process.pid)
-        assert not here.is_dead(replace(holder, started=holder.started - 1))
-        assert not here.is_dead(replace(holder, started=holder.started + 1))
+        assert not here.is_dead(holder._replace(started=holder.started - 1))
+        assert not here.is_dead(holder._replace(started=holder.started + 1))
 
 
 @pytest.mark.parametrize("name", ["host", "machine_id", "boot_id", "pid_namespace"])
@@ -131,8 +130,8 @@ def test_a_process_of_another_place_is_alive(here: LinuxHost, name: str, other: 
         process.kill()
         process.wait()
         assert here.is_dead(holder)
-        assert not here.is_dead(replace(holder, **{name: other}))
-        assert not here.kill(replace(holder, **{name: other}))
+        assert not here.is_dead(holder._replace(**{name: other}))
+        assert not here.kill(holder._replace(**{name: other}))
 
 
 def test_machines_without_an_identity_are_never_the_same(
@@ -222,7 +221,7 @@ def test_kill_ends_a_stopped_process_and_says_so(here: LinuxHost) -> None:
 def test_kill_spares_a_process_that_has_the_number_of_the_holder(here: LinuxHost) -> None:
     with child() as process:
         holder = holder_of(here, process.pid)
-        assert not here.kill(replace(holder, started=holder.started - 100))
+        assert not here.kill(holder._replace(started=holder.started - 100))
         assert process.poll() is None
 
 

@@ -262,12 +262,12 @@ def test_a_batch_that_is_sent_twice_counts_once_and_a_refused_one_not_at_all() -
     assert not desk.store.commit(desk.fence, 1, batch)
     assert desk.seen() == {"intervals:skipped:superseded": 1}
     other = replace(new(1), state=State.SKIPPED, reason="superseded")
-    refused = [replace(desk.put(other), expect=3), desk.event(other, "skipped")]
+    refused = [desk.put(other)._replace(expect=3), desk.event(other, "skipped")]
     with pytest.raises(WriteConflict):
         desk.store.commit(desk.fence, 2, refused)
     with pytest.raises(WriteConflict):
         desk.store.note(refused)
-    stale = replace(desk.fence, run=RunId("r0"))
+    stale = desk.fence._replace(run=RunId("r0"))
     with pytest.raises(FencedOut):
         desk.store.commit(stale, 9, [desk.put(other), desk.event(other, "skipped")])
     assert desk.seen() == {"intervals:skipped:superseded": 1}

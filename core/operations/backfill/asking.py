@@ -107,7 +107,7 @@ def ask(app: Application, store: Store, request: BackfillRequest) -> BackfillRep
         )
         writes: list[Write] = [
             Put(Kind.JOB, job.name, "", of_job.to_json(), expect=seen.version or ABSENT),
-            replace(found.record.put(job.name), expect=ABSENT),
+            found.record.put(job.name)._replace(expect=ABSENT),
             Append(Kind.EVENT, job.name, OF_JOB, event),
         ]
         if _note(store, writes, last=not tries_left):

@@ -7,7 +7,6 @@ somebody else works, it only waits, and looks again when there may be something 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from threading import Event
 from typing import TYPE_CHECKING
@@ -68,7 +67,7 @@ def wait_for(app: Application, store: Store, asked: BackfillReport) -> BackfillR
     did = "finished" if ended else "goes_on"
     stopped = app.runtime.stop.reason is not None and not ended
     if stopped and (worst is None or worst.outcome is not Outcome.INTERRUPTED):
-        worst = replace(run, outcome=Outcome.INTERRUPTED, intervals=())
+        worst = run._replace(outcome=Outcome.INTERRUPTED, intervals=())
     return BackfillReport(job.name, store.facts().now, did, found, worst)
 
 
@@ -84,7 +83,7 @@ def _worse(worst: RunReport | None, run: RunReport) -> RunReport | None:
     short = [one for one in run.intervals if one.outcome is not Outcome.COMPLETED]
     if not short:
         return worst
-    kept = replace(run, intervals=short)
+    kept = run._replace(intervals=short)
     if worst is None:
         return kept
     return min(worst, kept, key=lambda one: min(i.scheduled_at for i in one.intervals))

@@ -140,7 +140,7 @@ class Applier:
             # Which range it was only the target knows; this run has not committed it.
             step = self._step(old, self.plan.ranges)
             show = {name: value for name, value in step.show.items() if name != "committed"}
-            yield replace(step, writes=(), show=show)
+            yield step._replace(writes=(), show=show)
 
     def _next_again(self) -> int:
         return next_again({"marker": self._marker}, self.plan)
