@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 PAGE = 1000
 FEW = 3
 """The newest completed interval is mostly one of so many."""
-CORRECTION = timedelta(minutes=1)
-"""By so much a clock is put right in daily life; it makes nothing void that was worked."""
+CORRECTION = timedelta(minutes=5)
+"""By so much a clock is put right in daily life; it makes nothing void that was worked, for that
+would be worked twice."""
 BY_CLOCK = ("catch_up_window", "superseded")
 """Reasons of skips that follow from what time it is."""
 

@@ -22,7 +22,7 @@ from reconcile.cli.configuration import load
 from reconcile.cli.render.watch import _Watcher
 from reconcile.core.errors import TargetLocked
 from reconcile.core.model import Kind
-from reconcile.core.operations import visit
+from reconcile.core.operations import comparing
 from reconcile.core.operations.alerting import ALL
 from reconcile.stores.sqlite import SqliteStore
 
@@ -380,7 +380,7 @@ def test_a_call_that_is_refused_judges_too(
 
     fails_once(night)
     night.clock.advance(6 * DAY)
-    monkeypatch.setattr(visit, "compare", locked)
+    monkeypatch.setattr(comparing, "compare", locked)
     assert night(*RUN).code == 69
     assert pager.told() == [("2026-11-30", "overdue", "raised")]
 
