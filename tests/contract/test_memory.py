@@ -59,7 +59,7 @@ ANYBODY = ("self._own(fence)", "self._stands(fence.key)")
 SEEDS = {
     "generation reset on release": (
         "released=True)",
-        "released=True, fence=replace(fence, generation=0))",
+        "released=True, fence=fence._replace(generation=0))",
         "test_the_generation_is_kept_by_a_release",
     ),
     "renew without generation check": (

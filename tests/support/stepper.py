@@ -35,7 +35,6 @@ import sqlite3
 import sys
 import threading
 import time
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -249,7 +248,7 @@ def moved() -> None:
     holder: Any = LinuxHost.holder
 
     def theirs(self: Any) -> Any:
-        return replace(holder(self), host="other", machine_id="other", boot_id="other")
+        return holder(self)._replace(host="other", machine_id="other", boot_id="other")
 
     LinuxHost.holder = theirs  # type: ignore[method-assign]
 

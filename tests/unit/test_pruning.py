@@ -260,7 +260,7 @@ def test_a_pass_goes_on_where_it_was_killed(place: Place) -> None:
         raise Killed(step)
 
     runtime = place.outside.runtime
-    place.outside.runtime = replace(runtime, reached=kill)
+    place.outside.runtime = runtime._replace(reached=kill)
     with pytest.raises(Killed):
         place.prune()
     assert place.nights()[0] == 100
