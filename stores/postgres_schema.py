@@ -35,7 +35,7 @@ OLDEST_SERVER = 13
 _FOLDER = Path(__file__).parent / "sql" / "postgres"
 _NAMESPACE = 0x7265636F
 """`reco` in ASCII, the first half of our advisory locks."""
-_OURS = re.compile(r"\breconcile\.")
+_OURS = re.compile(r"'reconcile\.|\breconcile\.")
 
 
 _LOCK = "SELECT pg_advisory_xact_lock(%(ours)s, %(schema)s)"
@@ -112,7 +112,10 @@ def _meta(address: Address) -> Ask:
 
 
 def _in_schema(text: str, schema: str) -> str:
-    return _OURS.sub(lambda _: quoted(schema) + ".", text)
+    """The same in another schema, be it named as it is or in a text (`'reconcile.appended'`)."""
+    name = quoted(schema) + "."
+    in_text = "'" + name.replace("'", "''")
+    return _OURS.sub(lambda found: in_text if found[0].startswith("'") else name, text)
 
 
 def _pending(version: int) -> Iterator[str]:

@@ -7,6 +7,7 @@ PGSSLROOTCERT …) and its password file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -54,6 +55,11 @@ def read_address(url: str, setting: str, fallbacks: Mapping[str, str] = _NONE) -
         # libpq's own words quote the part that it could not read, which may be the password.
         raise _unreadable(setting, "libpq cannot read this address") from None
     texts = {name: str(value) for name, value in parts.items() if value is not None}
+    if not re.fullmatch(r"\s*[+-]?[0-9]{0,9}\s*", texts.get("connect_timeout", "")):
+        raise ConfigError(
+            f"{setting}: its connect_timeout is not a whole number",
+            hint="write seconds, as in connect_timeout=5, or leave it out",
+        )
     given = {**_FALLBACKS, **fallbacks, **texts, "client_encoding": "utf8"}
     return Address(make_conninfo("", **given), _shown(texts))
 

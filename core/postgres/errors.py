@@ -69,7 +69,11 @@ _LOST_STATES = frozenset({_READ_ONLY, "25P03", "25P04"})
 """The server became a replica; it ended a transaction that was silent, or took too long."""
 _UNDONE = ("40001", "40P01")
 _PROTOCOL = "08P01"
-"""A statement and its values do not fit: the connection is as good as before."""
+"""A statement and its values do not fit: the connection is as good as before, unless it is said
+to be fatal. PgBouncer ends sessions so, whatever the reason is."""
+_FATAL = ("FATAL", "PANIC")
+_LONG = 8
+"""Letters of a password that is no part of a message by chance."""
 _BY_STATE = (
     ("55P03", Meaning.LOCKED),
     ("57014", Meaning.TOO_SLOW),
@@ -86,6 +90,7 @@ _BY_STATE = (
     ("P0", Meaning.ROW),
 )
 _BY_TEXT = (
+    ("too many connections for", Meaning.UNREACHABLE),
     ("session is read-only", Meaning.READ_ONLY),
     ("server is in hot standby mode", Meaning.READ_ONLY),
     ("no such database", Meaning.MISSING),
@@ -99,6 +104,12 @@ _BY_TEXT = (
     ("no such user", Meaning.DENIED),
     ('role "', Meaning.DENIED),
     (' value: "', Meaning.MISCONFIGURED),
+    ("invalid integer value", Meaning.MISCONFIGURED),
+    ("invalid port number", Meaning.MISCONFIGURED),
+    ("unrecognized configuration parameter", Meaning.MISCONFIGURED),
+    ("could not match", Meaning.MISCONFIGURED),
+    ("definition of service", Meaning.MISCONFIGURED),
+    ("service file", Meaning.MISCONFIGURED),
     ("does not support SSL", Meaning.MISCONFIGURED),
     ("root certificate file", Meaning.MISCONFIGURED),
     ("certificate verify failed", Meaning.MISCONFIGURED),
@@ -113,7 +124,9 @@ def is_lost(error: BaseException | None) -> bool:
     state = error.sqlstate
     if state is None:
         return isinstance(error, psycopg.OperationalError)
-    return state != _PROTOCOL and (state in _LOST_STATES or state.startswith(_LOST))
+    if state == _PROTOCOL:
+        return (error.diag.severity_nonlocalized or error.diag.severity) in _FATAL
+    return state in _LOST_STATES or state.startswith(_LOST)
 
 
 def is_undone(error: psycopg.Error) -> bool:
@@ -123,7 +136,8 @@ def is_undone(error: psycopg.Error) -> bool:
 
 def fault_of(error: psycopg.Error, address: Reachable) -> Fault:
     """What a driver's error means."""
-    text = _words(error, address)
+    said = _said(error)
+    text = _without_secrets(said, address)
     state = error.sqlstate
     if isinstance(error, NoAnswer | psycopg.errors.ConnectionTimeout):
         return Fault(Meaning.SILENT, text, state)
@@ -138,19 +152,28 @@ def fault_of(error: psycopg.Error, address: Reachable) -> Fault:
         return Fault(
             Meaning.ROW if isinstance(error, psycopg.DataError) else Meaning.OTHER, text, state
         )
-    if 'database "' in text and "does not exist" in text:
+    if 'database "' in said and "does not exist" in said:
         return Fault(Meaning.MISSING, text, state)
-    found = next((what for known, what in _BY_TEXT if known in text), None)
+    found = next((what for known, what in _BY_TEXT if known in said), None)
     return Fault(found or Meaning.UNREACHABLE, text, state)
 
 
-def _words(error: psycopg.Error, address: Reachable) -> str:
-    """What was said, in one line and without the password."""
+def _said(error: psycopg.Error) -> str:
+    """What was said, in one line."""
     said = error.diag.message_primary or str(error)
-    text = _PREFIX.sub("", said.strip().partition("\n")[0])
-    secrets = psycopg.conninfo.conninfo_to_dict(address.conninfo)
+    return _PREFIX.sub("", said.strip().partition("\n")[0])
+
+
+def _without_secrets(text: str, address: Reachable) -> str:
+    """The same without the password. A short one is a part of many words, where leaving it out
+    would tell it; it is looked for as a word of its own."""
+    parts = psycopg.conninfo.conninfo_to_dict(address.conninfo)
     for name in ("password", "sslpassword"):
-        secret = secrets.get(name)
-        if secret:
-            text = text.replace(str(secret), "…")
+        secret = str(parts.get(name) or "")
+        if len(secret) >= _LONG:
+            text = text.replace(secret, "…")
+        elif secret:
+            begin = r"(?<!\w)" if re.match(r"\w", secret) else ""
+            end = r"(?!\w)" if re.search(r"\w\Z", secret) else ""
+            text = re.sub(begin + re.escape(secret) + end, "…", text)
     return text

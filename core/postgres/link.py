@@ -1,7 +1,10 @@
 """A psycopg connection that does not wait blindly.
 
 psycopg looks up ten times a second while it waits for the server, while connecting too. Then
-`watch` is called; what it raises breaks the wait off, and the connection is of no more use.
+`watch` is called; what it raises breaks the wait off, and the connection is of no more use. It
+is called too whenever another piece of an answer comes: one that trickles in is never complete
+and never silent. The first piece is taken as it is, so that who was stopped while an answer came
+still reads it.
 """
 
 from __future__ import annotations
@@ -52,11 +55,14 @@ class Link(psycopg.Connection[Any]):
 
 def connect(address: Reachable, seconds: float, watch: Callable[[], None] = Link.watch) -> Link:
     """A new connection, made within so many seconds (psycopg waits for two at least, `watch` may
-    end that), or within those of the address where they are fewer. Transactions are begun by
-    hand; nothing is prepared, so that a pooler may give each one to another server connection.
+    end that), or within those of the address where they are fewer. Of several hosts each has its
+    share: one that is silent leaves time for the next. Transactions are begun by hand; nothing is
+    prepared, so that a pooler may give each one to another server connection.
     """
-    wait = max(1, ceil(seconds))
-    asked = int(conninfo_to_dict(address.conninfo).get("connect_timeout") or wait)
+    parts = conninfo_to_dict(address.conninfo)
+    hosts = str(parts.get("host") or parts.get("hostaddr") or "").count(",") + 1
+    wait = max(1, ceil(seconds / hosts))
+    asked = int(parts.get("connect_timeout") or wait)
 
     class Watched(Link):
         pass
@@ -72,13 +78,15 @@ def connect(address: Reachable, seconds: float, watch: Callable[[], None] = Link
 
 
 def _watched(gen: Generator[Any, Any, _T], watch: Callable[[], None]) -> Generator[Any, Any, _T]:
-    """A generator of psycopg's; `watch` is called whenever nothing has come."""
+    """A generator of psycopg's; `watch` is called whenever nothing has come, or one more piece."""
     try:
         wanted = next(gen)
+        begun = False
         while True:
             ready = yield wanted
-            if not ready:
+            if begun or not ready:
                 watch()
+            begun = bool(ready)
             wanted = gen.send(ready)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]

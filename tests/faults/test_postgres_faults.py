@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import time
+from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -141,6 +142,30 @@ class TestSilence:
         assert wire.far.lease(KEY).fence == lease.fence
         far.close()
 
+    @pytest.mark.parametrize("asks", ["renew", "lease"])
+    def test_an_answer_that_trickles_in_is_not_waited_for(self, wire: Wire, asks: str) -> None:
+        lease = grant(wire.far, "r1")
+        far = wire.through(SHORT)
+        calls: dict[str, Callable[[], object]] = {
+            "renew": lambda: far.renew(lease.fence, 1),
+            "lease": lambda: far.lease(KEY),
+        }
+        wire.proxy.trickles = True
+        begun = time.monotonic()
+        with pytest.raises(StoreUnreachable, match="did not answer in time"):
+            calls[asks]()
+        assert time.monotonic() - begun < SHORT + 1
+        far.close()
+
+    def test_a_silent_host_leaves_time_for_the_next(self, wire: Wire) -> None:
+        silent, port = listener()
+        wire.proxy.delay(b"", 0.15)
+        hosts = f"127.0.0.1:{port},127.0.0.1:{wire.proxy.port}"
+        with silent:
+            store = opened(f"postgresql://postgres@{hosts}/postgres?schema={wire.schema}", 3.5)
+        assert store.facts().id == wire.direct.facts().id
+        store.close()
+
     def test_an_answer_that_is_late_but_in_time_is_one(self, wire: Wire) -> None:
         lease = grant(wire.far, "r1")
         wire.proxy.delay(COMMIT, 0.9 * PATIENCE / 2)
@@ -222,6 +247,20 @@ def listener() -> tuple[socket.socket, int]:
     return made, made.getsockname()[1]
 
 
+def ends_sessions(door: socket.socket) -> None:
+    """Let everybody in, and end each session at its first request."""
+    ready = b"R\0\0\0\x08\0\0\0\0" + b"Z\0\0\0\x05I"
+    fields = b"SFATAL\0C08P01\0Mquery_wait_timeout\0\0"
+    with suppress(OSError):
+        while True:
+            session, _ = door.accept()
+            with session:
+                session.recv(1 << 16)
+                session.sendall(ready)
+                session.recv(1 << 16)
+                session.sendall(b"E" + (len(fields) + 4).to_bytes(4, "big") + fields)
+
+
 class TestRefusals:
     """One message each, with its exit status, and without the secret."""
 
@@ -239,6 +278,12 @@ class TestRefusals:
             ("postgresql://postgres:{wrong}@127.0.0.1:{port}/postgres?sslmode=require", 78, "SSL"),
             ("postgresql://postgres:{wrong}@127.0.0.1:{port}/postgres?sslmode=odd", 78, "odd"),
             ("postgresql://postgres:{wrong}@127.0.0.1:{port}/x?nonsense=1", 78, "cannot read"),
+            ("postgresql://scram:a@127.0.0.1:{port}/postgres", 77, "password authentication"),
+            ("postgresql://postgres@127.0.0.1:{port}/x?connect_timeout=soon", 78, "whole number"),
+            ("postgresql://postgres@127.0.0.1:{port}9/postgres", 78, "invalid port number"),
+            ("postgresql://postgres@127.0.0.1:{port}/postgres?keepalives=x", 78, "integer value"),
+            ("postgresql://postgres@127.0.0.1:{port}/postgres?options=-cx%3Dy", 78, "parameter"),
+            ("postgresql://postgres@127.0.0.1:{port}/postgres?service=x", 78, "service"),
             ("postgresql://postgres:100%{wrong}@127.0.0.1/x", 78, "cannot read"),
         ],
     )
@@ -257,6 +302,24 @@ class TestRefusals:
         assert refused.value.hint
         assert "s3cr3t-word" not in said
         assert "\n" not in said
+
+    def test_a_role_without_a_connection_left_is_not_taken_for_a_stranger(self) -> None:
+        role = fresh_name("limited")
+        server().do(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT 0")
+        try:
+            with pytest.raises(StoreUnreachable, match="too many connections for role"):
+                opened(server().url(user=role))
+        finally:
+            server().do(f"DROP ROLE {role}")
+
+    def test_a_pooler_that_ends_a_session_is_no_damage(self) -> None:
+        """As PgBouncer does where no connection to the server is free in time."""
+        quiet, port = listener()
+        with quiet:
+            pooler = Thread(target=ends_sessions, args=(quiet,), daemon=True)
+            pooler.start()
+            with pytest.raises(StoreUnreachable, match="query_wait_timeout"):
+                opened(f"postgresql://x@127.0.0.1:{port}/x?sslmode=disable")
 
     def test_the_right_password_opens_and_is_not_shown(self) -> None:
         from urllib.parse import quote

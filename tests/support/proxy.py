@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from threading import Event, Lock, Thread
 
 PIECE = 1 << 16
+TRICKLE = 0.01
 
 
 class Proxy:
@@ -25,6 +26,8 @@ class Proxy:
         self.answer: Callable[[bytes], float | None] = lambda request: 0.0
         """From a request to the seconds by which its answer is late; None where the answer is
         lost, and the connection with it."""
+        self.trickles = False
+        """Whether answers come letter by letter, each a hundredth of a second after the last."""
         self.lost = 0
         """So many answers were lost,"""
         self.turned_away = 0
@@ -125,9 +128,17 @@ class Pair:
                     self._proxy.lost += 1
                     break
                 time.sleep(self._late)
-                self._client.sendall(said)
+                for piece in self._pieces(said):
+                    self._client.sendall(piece)
         self._proxy._speaks.wait()
         _shut(self._client)
+
+    def _pieces(self, said: bytes) -> Iterator[bytes]:
+        while self._proxy.trickles and said:
+            yield said[:1]
+            said = said[1:]
+            time.sleep(TRICKLE)
+        yield said
 
 
 def _shut(one: socket.socket) -> None:
