@@ -744,6 +744,7 @@ def test_all_jobs_as_an_object(cli: Cli) -> None:
         },
         "backlog": 1,
         "pause": None,
+        "backfill": None,
         "oldest_unfinished": None,
         "last_completed": "2026-11-30",
         "last_completed_at": "2026-11-30T02:41:09Z",

@@ -277,8 +277,19 @@ def test_what_a_killed_run_of_another_interval_did_not_tell_counts_once(void: bo
     assert (run.revoked, run.revoked_at) == (8, NOW)
     after = IntervalRecord.from_json(store.get(Kind.INTERVAL, "j", NIGHT).value)
     assert (after.revoke, after.spent_revoke, after.spent_update) == (9, 9, 3)
-    assert is_void(after.cursor or {}) == void
+    assert is_void(after.cursor or {}), "what was counted can be proved by a new plan only"
     assert settle_others(store, target, "j", tonight, NOW, void=False) == []
+
+
+@pytest.mark.parametrize("void", [False, True])
+def test_a_plan_of_which_all_was_told_stands_until_the_target_is_changed(void: bool) -> None:
+    store, _, _ = killed()
+    nothing_more = SimpleNamespace(marker=lambda plan, number: None)
+    tonight = "2026-11-30T02:30:00Z"
+    store.note(settle_others(store, nothing_more, "j", tonight, NOW, void=void))
+    after = IntervalRecord.from_json(store.get(Kind.INTERVAL, "j", NIGHT).value)
+    assert is_void(after.cursor or {}) == void
+    assert after.spent_revoke == 1
 
 
 def test_a_rerun_that_is_given_up_leaves_what_it_applied_on_the_account() -> None:
