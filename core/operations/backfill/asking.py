@@ -29,11 +29,12 @@ from ...trail import OF_JOB
 from ..giving_up import signed
 from ..look import look
 from ..visit import Visit
-from .bounds import planned
+from .bounds import bounds, planned
 from .views import done, usual_seconds, view_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from ...config import Job
     from ...model import JsonObject, Rate, Write
@@ -80,13 +81,13 @@ def ask(app: Application, store: Store, request: BackfillRequest) -> BackfillRep
     for tries_left in reversed(range(TRIES)):
         now = store.facts().now
         seen = look(store, job, now)
-        found = planned(app, store, job, seen, request)
         backfill = running(store, job.name, seen.job)
         if backfill is not None:
-            _refuse_another(job, backfill, found.record)
+            _refuse_another(job, backfill, bounds(store, job, seen, request), request)
             if request.rate is not None and (rate, paused) != (backfill.rate, backfill.paused):
                 return change(app, store, request)._replace(did="goes_on")
             return BackfillReport(job.name, now, "goes_on", view_of(store, job, seen))
+        found = planned(app, store, job, seen, request)
         ended = _told_before(store, job, found.record, request)
         if ended is not None:
             view = BackfillView(ended, 0, done(store, job, ended))
@@ -252,10 +253,12 @@ def _rate(request: BackfillRequest, job: Job) -> tuple[Rate | None, bool]:
     return rate, False
 
 
-def _refuse_another(job: Job, backfill: Backfill, asked: BackfillRecord) -> None:
+def _refuse_another(
+    job: Job, backfill: Backfill, asked: tuple[datetime, datetime], request: BackfillRequest
+) -> None:
     record = backfill.record
     same = (record.first_at, record.last_at, record.rerun_completed)
-    if same != (asked.first_at, asked.last_at, asked.rerun_completed):
+    if same != (*asked, request.rerun_completed):
         rerun = ", rerunning what was completed" if record.rerun_completed else ""
         raise UsageError(
             f"{job.name} has a backfill already: #{record.number} from {record.first_id} to"

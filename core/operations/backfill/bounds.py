@@ -13,12 +13,13 @@ from ...model import Kind, LeaseKey, State, Trigger
 from ...records import IntervalRecord
 from ...schedule import TICK
 from ..look import find_record, interval_at, named_instant
-from .turns import between
+from .turns import stored_between
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from ...config import Job
+    from ...model import JsonObject
     from ...ports import Store
     from ..application import Application, BackfillRequest
     from ..look import Look
@@ -39,7 +40,7 @@ def planned(app: Application, store: Store, job: Job, seen: Look, request: Backf
     Raises `UsageError` for bounds that are none and for a job that has no past, `OldOverNew`
     where all of it would undo newer truth.
     """
-    first, last = _bounds(store, job, seen, request)
+    first, last = bounds(store, job, seen, request)
     newest = _newest(app, job, seen)
     edge = first if newest is None else max(first, min(newest, last + TICK))
     old = _counted(store, job, seen, first, edge - TICK)
@@ -54,17 +55,12 @@ def planned(app: Application, store: Store, job: Job, seen: Look, request: Backf
             f" than {name}, which the target has completed: they would undo newer truth",
             hint=f'mend the target by the newest: reconcile rerun {job.name} {name} -m "why"',
         )
-    assert seen.schedule is not None, "there are bounds"
-    begins = seen.schedule.next_after(first - TICK)
-    ends = seen.schedule.latest_until(last)
-    assert begins is not None
-    assert ends is not None
     record = BackfillRecord(
         number=_number(store, job),
-        first_at=begins,
-        last_at=ends,
-        first_id=interval_at(seen, job.name, begins).id,
-        last_id=interval_at(seen, job.name, ends).id,
+        first_at=first,
+        last_at=last,
+        first_id=interval_at(seen, job.name, first).id,
+        last_id=interval_at(seen, job.name, last).id,
         actor=request.actor,
         reason=request.reason,
         asked_at=seen.now,
@@ -73,15 +69,15 @@ def planned(app: Application, store: Store, job: Job, seen: Look, request: Backf
         standing=old.standing + new.standing,
         opened=old.opened + new.opened,
         rerun_completed=request.rerun_completed,
-        next_at=begins,
+        next_at=first,
     )
     return Plan(record, overtaken, name)
 
 
-def _bounds(
+def bounds(
     store: Store, job: Job, seen: Look, request: BackfillRequest
 ) -> tuple[datetime, datetime]:
-    """First and last instant. Raises `UsageError`."""
+    """The first and the last scheduled instant. Raises `UsageError`."""
     if seen.schedule is None:
         raise UsageError(
             f"{job.name} is on demand: it has no intervals to fill in",
@@ -109,7 +105,10 @@ def _bounds(
             f" before {name}",
             hint=f"begin at {name}, or do all of them again with --rerun-completed",
         )
-    return first, last
+    begins, ends = seen.schedule.next_after(first - TICK), seen.schedule.latest_until(last)
+    if begins is None or ends is None or begins > ends:
+        raise UsageError(f"{job.name} has no interval from {request.first} to {request.last}")
+    return begins, ends
 
 
 def _instant(store: Store, job: Job, seen: Look, text: str) -> datetime:
@@ -153,10 +152,20 @@ def _counted(store: Store, job: Job, seen: Look, first: datetime, last: datetime
     covers, _ = find_record(store, job.name, first)
     if covers is not None:
         standing, opened = _tallied(seen, covers, first, last)
-    for record, _ in between(store, job, first, last):
-        more = _tallied(seen, record, first, last)
+    for found in stored_between(store, job, first, last):
+        more = _tallied_stored(seen, found.value, first, last)
         standing, opened = standing + more[0], opened + more[1]
     return _Counts(total, standing, opened)
+
+
+def _tallied_stored(
+    seen: Look, value: JsonObject, first: datetime, last: datetime
+) -> tuple[int, int]:
+    """As `_tallied`, without reading all of a record where that is not needed."""
+    if value.get("span", 1) != 1 or value.get("trigger") == Trigger.MANUAL:
+        return _tallied(seen, IntervalRecord.from_json(value), first, last)
+    state = value.get("state")
+    return int(state == State.COMPLETED), int(state in (State.PENDING, State.UNFINISHED))
 
 
 def _tallied(
