@@ -52,3 +52,4 @@ def test_a_run_with_nothing_due_imports_nothing_heavy(tmp_path: Path) -> None:
     assert {"reconcile", "sqlite3", "cronsim"} <= modules
     assert modules & (HEAVY | DRIVERS) == set()
     assert modules & TELLING == set()
+    assert modules & {"oncalendar", "tzdata", "zoneinfo"} == set(), "it is in UTC"

@@ -96,7 +96,7 @@ def test_the_period_is_the_smallest_gap_of_four_years(expression: str) -> None:
         ("0 0 29 2 *", timedelta(days=1461)),
         ("0,50 * * * *", timedelta(minutes=10)),
         ("50 0,1,23 * * *", timedelta(hours=1)),
-        ("0,50 0,23 * * *", timedelta(minutes=10)),
+        ("0,50 1,2 * * *", timedelta(minutes=10)),
         ("*:0,59:0,58", timedelta(seconds=2)),
         ("0/2:*:*", timedelta(seconds=1)),
         ("2027-*-1 00:00", timedelta(days=28)),

@@ -101,6 +101,16 @@ def test_stretches_tile_the_time_and_are_the_same_from_both_ends(year: int) -> N
         assert all(s.begin < s.end for s in up)
 
 
+def test_a_change_at_the_end_of_a_year_is_still_seen_in_the_next() -> None:
+    """Kiritimati left out 1 January 1995, from 10:00Z of the day before on."""
+    clock = Clock(ZoneInfo("Pacific/Kiritimati"))
+    first = next(clock.ascending(datetime(1995, 1, 1, 5, tzinfo=UTC)))
+    assert first.end == datetime(1995, 1, 1, 10, tzinfo=UTC)
+    assert first.before is not None
+    assert first.offset - first.before == timedelta(days=1)
+    assert next(clock.descending(first.begin)) == first
+
+
 @pytest.mark.parametrize(
     ("day", "timezone", "instant"),
     [
