@@ -224,5 +224,6 @@ def read_id(text: str) -> datetime | date:
         return datetime.combine(day, time.fromisoformat(match[2]), UTC)
     except ValueError:
         raise UsageError(
-            f"{text!r} is no interval id", hint="write 2026-11-30 or 2026-11-30T02:30Z"
+            f"{text!r} is no interval id",
+            hint="write 2026-11-30, 2026-11-30T02:30Z, latest or oldest",
         ) from None

@@ -106,9 +106,11 @@ def _postgres(
     try:
         import psycopg  # noqa: F401
     except ImportError:  # also where psycopg is there, and libpq is not
+        from ..core.extras import install
+
         raise ConfigError(
             "[store] url: a Postgres store needs psycopg, which is not installed",
-            hint="pip install 'reconcile[postgres]'",
+            hint=install("postgres"),
         ) from None
     from .postgres import opener as open_postgres
 
@@ -142,9 +144,11 @@ def _redis(
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] != "redis":
             raise
+        from ..core.extras import install
+
         raise ConfigError(
             "[store] url: a Redis or Valkey store needs redis-py, which is not installed",
-            hint="pip install 'reconcile[redis]'",
+            hint=install("redis"),
         ) from error
     return connector(address, patience=patience, new_id=entropy.token)
 

@@ -24,7 +24,7 @@ NumberOption = Annotated[
 ]
 SinceOption = Annotated[str | None, Option(("--since",), "Show those of the last 6h, 90d.", "D")]
 CheckOption = Annotated[
-    bool, Option(("--check",), "One line for monitoring; exit 0 ok, 1, 2 critical, 3 unknown.")
+    bool, Option(("--check",), "One line for monitoring; exit 0, 1 warning, 2 critical, 3 unknown.")
 ]
 MetricsOption = Annotated[bool, Option(("--metrics",), "Print the figures as OpenMetrics text.")]
 WatchOption = Annotated[

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0
 """So long may one message take, whatever its service does."""
-INSTALL = "pip install 'reconcile[notify]'"
 
 
 def send(address: str, alert: Mapping[str, Any], seconds: float = SECONDS) -> None:
@@ -24,8 +23,10 @@ def send(address: str, alert: Mapping[str, Any], seconds: float = SECONDS) -> No
     try:
         import apprise
     except ImportError:
+        from ...core.extras import install
+
         raise NotDelivered(
-            f"[alerts] notify needs Apprise, which is not installed: {INSTALL}"
+            f"[alerts] notify needs Apprise, which is not installed: {install('notify')}"
         ) from None
     import logging
 

@@ -231,6 +231,8 @@ def _nothing_due(report: RunReport, style: Style) -> Told:
             told.rest += f": first interval {words.minute(report.next_due)}, in {words.span(until)}"
         dry = f"{style.program} run {report.job} --dry-run"
         told.command("What it would change now", dry, style.width)
+        newest = f"{style.program} run {report.job} --interval latest"
+        told.command("To work the newest one now", newest, style.width)
         return told
     parts = []
     if report.last_interval and report.last_completed_at:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...core.model import State
 from ...core.rates import show_rate
+from ...core.status import Problem
 from ...core.toml_values import show_duration
 from . import words
 from .events import event_at, event_text
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ...core.records import IntervalRecord
-    from ...core.status import Audit, IntervalView, JobStatus, Problem, StatusReport
+    from ...core.status import Audit, IntervalView, JobStatus, StatusReport
     from .words import Style
 
 SIGNS_SHOWN = 14
@@ -33,6 +34,8 @@ LONG_NAME = 24
 _LATE_SECONDS = 3600
 ACTS = 3
 """So many acts by hand about the whole job are named."""
+LOOKS = 5
+"""Of so many intervals of one job, the oldest, it is told what keeps them from being completed."""
 
 # --- all jobs
 
@@ -108,7 +111,7 @@ def overview_tabbed(report: StatusReport, style: Style) -> str:
 
 def overview_remarks(report: StatusReport, style: Style) -> str:
     """What a person should see to, and where all this comes from."""
-    lines = [line for job in report.jobs for one in job.problems for line in _problem(one, style)]
+    lines = [line for job in report.jobs for line in _problems(job, style)]
     lines += [line for note in report.notes for line in wrapped(note, style.width, "", "  ")]
     if not report.jobs:
         lines.append(f"no job is configured; an example: {style.program} init")
@@ -116,6 +119,24 @@ def overview_remarks(report: StatusReport, style: Style) -> str:
         lines.append("")
     lines.append(f"{report.config}, store {report.store}")
     return "\n".join(["", *lines]) + "\n"
+
+
+def _problems(job: JobStatus, style: Style) -> list[str]:
+    """What wants an act is named each. What can only be looked at, as every interval of a day
+    whose export is missing, would bury it: only the oldest are named, and how many more."""
+    lines: list[str] = []
+    looks = 0
+    for one in job.problems:
+        only_look = len(one.commands) == 1 and one.commands[0].startswith("reconcile status ")
+        looks += only_look
+        if not only_look or looks <= LOOKS:
+            lines += _problem(one, style)
+    if looks > LOOKS:
+        more = words.count(looks - LOOKS, "newer interval")
+        listed = f"reconcile status {job.job.name} -n {max(job.backlog, looks)}"
+        waits = "waits" if looks - LOOKS == 1 else "wait"
+        lines += _problem(Problem("!", f"{job.job.name}: {more} {waits} too", (listed,)), style)
+    return lines
 
 
 def _problem(problem: Problem, style: Style) -> list[str]:
@@ -177,7 +198,7 @@ def job_facts(report: StatusReport, style: Style) -> str:
     for label, text in rows:
         first = f"  {label:{wide}}  "
         lines += wrapped(text, style.width, first, " " * len(first))
-    lines += [line for one in job.problems for line in _problem(one, style)]
+    lines += _problems(job, style)
     return "\n".join(lines) + "\n\n"
 
 

@@ -185,6 +185,11 @@ def _interval(app: Application, store: Store, job: Job, now: datetime, text: str
     lease = newest_grant(app, store, job)
     viewer = Viewer(store, job, seen, lease)
     if record is None:
+        if instant < seen.job.horizon_at and text == "latest":  # else there were a record
+            raise UsageError(
+                f"{job.name} has no interval yet",
+                hint=f"to work the newest one now: reconcile run {job.name} --interval latest",
+            )
         if instant < seen.job.horizon_at:
             raise UsageError(
                 f"{job.name} {text} lies before the job's first interval",

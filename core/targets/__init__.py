@@ -34,9 +34,11 @@ def open_target(
         try:
             import psycopg  # noqa: F401
         except ImportError:  # also where psycopg is there, and libpq is not
+            from ..extras import install
+
             raise ConfigError(
                 "target.url: a target in PostgreSQL needs psycopg, which is not installed",
-                hint="pip install 'reconcile[postgres]'",
+                hint=install("postgres"),
             ) from None
         from .postgres import PostgresTarget
 

@@ -192,3 +192,10 @@ def test_a_night_that_is_rerun_is_still_the_last_that_was_completed(night: Cli) 
     (job,) = json.loads(night("status", "--json").data)["jobs"]
     assert (job["last_completed"], job["backlog"]) == (NIGHT, 1)
     assert job["last_completed_at"] is not None
+
+
+def test_a_job_that_has_begun_nothing_says_how_to_begin(night: Cli) -> None:
+    assert night("status", "entitlements", "latest").words == (
+        "reconcile: entitlements has no interval yet\n"
+        "  to work the newest one now: reconcile run entitlements --interval latest\n"
+    )

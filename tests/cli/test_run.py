@@ -446,6 +446,7 @@ def test_a_terminal_is_told_why_nothing_happens(terminal: Cli) -> None:
     assert terminal("run", "entitlements").words == (
         "entitlements  new, nothing due yet: first interval 2026-11-30 23:00Z, in 20h 18m\n"
         "  What it would change now: reconcile run entitlements --dry-run\n"
+        "  To work the newest one now: reconcile run entitlements --interval latest\n"
     )
 
 

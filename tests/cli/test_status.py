@@ -190,6 +190,24 @@ exit 0
     assert all(len(line) <= 80 for line in shown.data.splitlines())
 
 
+def test_what_can_only_be_looked_at_does_not_bury_what_wants_an_act(terminal: Cli) -> None:
+    late = [
+        Problem("!", f"nightly 2026-11-{day}: failed", (f"reconcile status nightly 2026-11-{day}",))
+        for day in range(10, 18)
+    ]
+    act = Problem("!", "nightly 2026-11-18: waits", ("reconcile resume nightly 2026-11-18",))
+    job = stands("nightly", "overdue", backlog=9, problems=[*late, act])
+    terminal.status_answers(replace(ALL, notes=[], jobs=[job]))
+    words = terminal("status").words
+    told = [line for line in words.splitlines() if line.startswith("!")]
+    assert [line[:20] for line in told[:-1]] == [
+        *(f"! nightly 2026-11-{day}" for day in (10, 11, 12, 13, 14)),
+        "! nightly 2026-11-18",
+    ]
+    assert told[-1] == "! nightly: 3 newer intervals wait too"
+    assert "    reconcile status nightly -n 9\n" in words
+
+
 def test_signs_are_ascii_where_the_locale_is_not_utf_8(terminal: Cli) -> None:
     terminal.status_answers(ALL)
     terminal.encoding = "iso-8859-1"

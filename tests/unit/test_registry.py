@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -132,7 +133,8 @@ def test_a_store_without_its_driver_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, driver, None)
     with pytest.raises(ConfigError, match=message) as refused:
         opened_by(url)
-    assert refused.value.hint == f"pip install 'reconcile[{extra}]'"
+    pip = f"{shlex.quote(sys.executable)} -m pip"
+    assert refused.value.hint == f"{pip} install 'reconcile[{extra}]'"
 
 
 def test_no_store_is_imported_before_it_is_opened() -> None:
