@@ -88,7 +88,7 @@ def bounds(
             f"{job.name} has a live source, which tells the truth of now and of no night before:"
             " it has no past to fill in",
             hint="name the interval in its path, for example exports/{date}.csv; or work the"
-            f" newest again: reconcile rerun {job.name} latest",
+            f' newest again: reconcile rerun {job.name} latest -m "why"',
         )
     assert request.first is not None, "it is asked for with both bounds"
     assert request.last is not None
