@@ -22,6 +22,7 @@ from pathlib import Path
 
 import redis
 
+from reconcile.cli.environment import SystemClock
 from reconcile.core.model import Holder, Kind, LeaseKey, Put, RunId
 from reconcile.stores.redis import connector
 from reconcile.stores.redis_url import RedisAddress, parse
@@ -56,7 +57,9 @@ class Checkpoints:
     """The store, as a night uses it."""
 
     def __init__(self, address: RedisAddress) -> None:
-        self._store = connector(address, patience=15.0, new_id=lambda: "benchmark")()
+        self._store = connector(
+            address, patience=15.0, clock=SystemClock(), new_id=lambda: "benchmark"
+        )()
         holder = Holder("web-2", "5f7c", "b001", "pid", 1, 1, "token")
         key, ttl = LeaseKey("entitlements"), timedelta(minutes=3)
         self._fence = self._store.acquire(key, RunId("r"), holder, ttl, interval=NIGHT).fence

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         RunId,
         Write,
     )
-    from ..core.ports import Store
+    from ..core.ports import Clock, Store
     from .redis_rows import Argument
     from .redis_scripts import Script
     from .redis_url import RedisAddress
@@ -329,7 +329,7 @@ class RedisStore:
 
 
 def connector(
-    address: RedisAddress, *, patience: float, new_id: Callable[[], str]
+    address: RedisAddress, *, patience: float, clock: Clock, new_id: Callable[[], str]
 ) -> Callable[[], Store]:
     """A function that opens one more connection to the store with each call. The server is
     looked at by the first."""
@@ -337,7 +337,7 @@ def connector(
     probed: list[Probe] = []
 
     def connect() -> Store:
-        connection = RedisConnection(address, patience)
+        connection = RedisConnection(address, patience, clock)
         try:
             if not probed:
                 probed.append(probe(connection))

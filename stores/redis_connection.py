@@ -6,7 +6,8 @@ only the caller knows which request may be sent twice. Two answers are no answer
 the server has done nothing: that it does not know the script (it is sent whole), and that
 another node of the cluster has the keys (it is asked). After any other trouble the
 connection is given up, and the next call makes a new one, asking the sentinels again. A
-script that only reads is asked once more, since a connection that stood idle may be gone.
+script that only reads is asked once more, since a connection that stood idle may be gone. All
+of that together takes no longer than `patience`, also where the answer trickles in.
 
 Replicas. With ``?wait=N`` a script that writes is followed by WAIT on the same connection.
 Fewer replicas in time is an unknown outcome, as if the answer had been lost.
@@ -21,10 +22,12 @@ import redis.exceptions as driver
 
 from ..core.errors import StoreUnreachable
 from .redis_errors import refusal
+from .redis_sockets import hurried
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ..core.ports import Clock
     from .redis_rows import Argument
     from .redis_scripts import Script
     from .redis_url import RedisAddress
@@ -43,10 +46,13 @@ class _Client(Protocol):
 class RedisConnection:
     """Runs scripts. Safe to share by threads; each call is on its own."""
 
-    def __init__(self, address: RedisAddress, patience: float) -> None:
+    def __init__(self, address: RedisAddress, patience: float, clock: Clock) -> None:
         """Connects to nothing yet. `patience`: seconds that one call may take."""
         self.address = address
         self.location = address.location
+        self._clock = clock
+        self._patience = patience
+        self._until = 0.0
         # A call is connecting, an answer, and maybe waiting for replicas.
         self._step = patience / 3
         self._guard = Lock()
@@ -114,6 +120,7 @@ class RedisConnection:
 
     def _safely(self, work: Callable[[], Any]) -> Any:
         with self._guard:
+            self._until = self._clock.boot() + self._patience
             try:
                 return work()
             except driver.RedisError as error:
@@ -185,10 +192,15 @@ class RedisConnection:
             "db": address.database,
         }
         if address.socket:
-            return Redis(unix_socket_path=address.socket, **how)
-        if node is None:
-            node = self._primary() if address.service else address.nodes[0]
-        return Redis(host=node[0], port=node[1], **how)
+            where: dict[str, Any] = {"unix_socket_path": address.socket}
+        else:
+            if node is None:
+                node = self._primary() if address.service else address.nodes[0]
+            where = {"host": node[0], "port": node[1]}
+        client: Any = Redis(**where, **how)
+        self._hurry(client)
+        client.connection = client.connection_pool.get_connection()
+        return client  # type: ignore[no-any-return]
 
     def _primary(self) -> _Node:
         """Who is the primary now, as the first sentinel that answers says."""
@@ -197,17 +209,25 @@ class RedisConnection:
         how = self._how() | {
             "username": self.address.sentinel_user,
             "password": self.address.sentinel_password,
-            "single_connection_client": False,  # or all of them would be called at once
         }
         sentinels: Any = Sentinel(  # type: ignore[no-untyped-call]
             list(self.address.nodes), sentinel_kwargs=how
         )
+        for sentinel in sentinels.sentinels:
+            self._hurry(sentinel)
         try:
             found: _Node = sentinels.discover_master(self.address.service)
         finally:
             for sentinel in sentinels.sentinels:
                 sentinel.close()
         return found
+
+    def _hurry(self, client: Any) -> None:
+        """Have it wait no longer than the call under way may."""
+        pool = client.connection_pool
+        pool.connection_class = hurried(
+            pool.connection_class, lambda: self._until - self._clock.boot()
+        )
 
     def _how(self) -> dict[str, Any]:
         from redis.backoff import NoBackoff
@@ -218,7 +238,6 @@ class RedisConnection:
             "socket_connect_timeout": self._step,
             # The server itself waits for replicas that long before it answers.
             "socket_timeout": self._step * (1.5 if address.wait else 1),
-            "single_connection_client": True,
             "retry": Retry(NoBackoff(), 0),
             "protocol": 2,
             "driver_info": None,

@@ -135,7 +135,7 @@ def _memory(
 def _redis(
     url: str, *, clock: Clock, host: Host, entropy: Entropy, patience: float
 ) -> Callable[[], Store]:
-    del clock, host  # the server's clock decides
+    del host
     from .redis_url import parse
 
     address = parse(url)
@@ -150,7 +150,7 @@ def _redis(
             "[store] url: a Redis or Valkey store needs redis-py, which is not installed",
             hint=install("redis"),
         ) from error
-    return connector(address, patience=patience, new_id=entropy.token)
+    return connector(address, patience=patience, clock=clock, new_id=entropy.token)
 
 
 _REDIS = tuple(

@@ -35,6 +35,7 @@ WORKER = """
 import json, os, random, sys, time
 from datetime import timedelta
 from types import SimpleNamespace
+from reconcile.cli.environment import SystemClock
 from reconcile.core.errors import LeaseBusy
 from reconcile.core.model import Holder, Kind, LeaseKey, Put, RunId
 from reconcile.stores.registry import opener
@@ -43,7 +44,7 @@ url, path, workers, turns = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.
 
 def work(n):
     names = SimpleNamespace(token=lambda: f"store-{n}")
-    store = opener(url, clock=None, host=None, entropy=names)()
+    store = opener(url, clock=SystemClock(), host=None, entropy=names)()
     for turn in range(turns):
         run = f"r{n}-{turn}"
         holder = Holder("web-2", "5f7c", "b001", "pid", os.getpid(), 1, run)

@@ -4,8 +4,9 @@ warned of, and what is said when a server does not do its part."""
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from threading import Thread
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,10 @@ import pytest
 import redis
 from support.fakes import eventually
 from support.ports import free_port
+from support.proxy import proxy
 from support.valkey import fresh_url, start, start_sentinel, url_of
 
+from reconcile.cli.environment import SystemClock
 from reconcile.core.config import TTL_NETWORK
 from reconcile.core.errors import (
     AccessDenied,
@@ -29,7 +32,6 @@ from reconcile.stores.redis import __doc__ as documentation
 from reconcile.stores.redis_rows import store_keys
 from reconcile.stores.redis_url import parse
 from reconcile.stores.registry import opener
-from reconcile.stores.testing import MovedClock
 from reconcile.stores.testing_support import JOB, KEY, TTL, A, B, cursor_at, grant
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def opens() -> Iterator[Opens]:
     opened: list[Store] = []
 
     def open_(url: str, patience: float = 60.0) -> Store:
-        clock, host = MovedClock(), SimpleNamespace(holder=lambda: A)
+        clock, host = SystemClock(), SimpleNamespace(holder=lambda: A)
         names = SimpleNamespace(token=lambda: "5t0re")
         connect = opener(url, clock=clock, host=host, entropy=names, patience=patience)
         opened.append(connect())
@@ -311,6 +313,34 @@ def test_a_server_that_does_not_answer_is_given_up_in_time(opens: Opens) -> None
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
         refused(lambda: opens(url, patience=0.3), StoreUnreachable, "did not answer in time")
+
+
+@pytest.mark.parametrize("asks", ["read", "write"])
+def test_an_answer_that_trickles_in_is_given_up_in_time(server, opens: Opens, asks: str) -> None:
+    with proxy("127.0.0.1", server.port) as between:
+        store = opens(fresh_url(f"redis://127.0.0.1:{between.port}/0"), patience=0.6)
+        lease = grant(store, "r1")
+        calls = {"read": lambda: store.lease(KEY), "write": lambda: store.renew(lease.fence, 1)}
+        between.trickles = True
+        begun = time.monotonic()
+        refused(calls[asks], StoreUnreachable, "did not answer in time")
+        assert time.monotonic() - begun < 0.6 + 0.5
+
+
+def test_sentinels_that_are_silent_take_no_longer_than_a_call_may(opens: Opens) -> None:
+    with ExitStack() as all_of_them:
+        doors = [
+            all_of_them.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
+            for _ in range(9)
+        ]
+        hosts = ",".join(f"127.0.0.1:{door.getsockname()[1]}" for door in doors)
+        begun = time.monotonic()
+        refused(
+            lambda: opens(f"redis+sentinel://{hosts}/main", patience=0.6),
+            StoreUnreachable,
+            "no sentinel that answers",
+        )
+        assert time.monotonic() - begun < 0.6 + 0.5
 
 
 def test_a_full_server_takes_no_writes_but_gives_leases_back(server, admin, opens: Opens) -> None:

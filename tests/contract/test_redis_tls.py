@@ -12,6 +12,7 @@ from support.ports import free_port
 from support.tls import certificates, tls_before
 from support.valkey import fresh_url, start
 
+from reconcile.cli.environment import SystemClock
 from reconcile.core.errors import AccessDenied, ConfigError, StoreUnreachable
 from reconcile.stores.registry import opener
 from reconcile.stores.testing_support import A, cursor_at, grant
@@ -39,8 +40,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def opened(url: str, patience: float = 30.0) -> Store:
     host: Any = SimpleNamespace(holder=lambda: A)
     names: Any = SimpleNamespace(token=lambda: "5t0re")
-    clock: Any = None
-    return opener(fresh_url(url), clock=clock, host=host, entropy=names, patience=patience)()
+    return opener(
+        fresh_url(url), clock=SystemClock(), host=host, entropy=names, patience=patience
+    )()
 
 
 OURS = "?ca={folder}/ca.pem"

@@ -46,7 +46,7 @@ class RedisHarness:
         self.raw = raw_client(self.address)
 
     def open(self, new_id: str = "5t0re", patience: float = 60) -> RedisStore:
-        connection = RedisConnection(self.address, patience)
+        connection = RedisConnection(self.address, patience, self.clock)
         store = RedisStore(connection, self.scripts, Probe(False, ()), new_id=lambda: new_id)
         self._opened.append(store)
         return store
