@@ -10,6 +10,9 @@ import pytest
 from support.fakes import eventually
 from support.scene import NIGHTS, Scene, is_stopped, night
 
+from reconcile.cli.environment import real_environment
+from reconcile.cli.fleet import Fleet
+
 NIGHT = NIGHTS[2]
 ALL = ("run", "--all")
 LEASE = '[jobs.entitlements.lease]\nttl = "10m"\n'
@@ -100,3 +103,19 @@ def test_a_refusal_of_one_job_is_told_beside_the_others(scene: Scene) -> None:
     assert completed(ended.err) == ["beside", "entitlements"]
     assert "older" in ended.err.splitlines()[-1]
     assert ended.code == 65
+
+
+def test_of_many_jobs_that_are_due_together_no_more_work_at_once_than_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_work = []
+    relay = Fleet._relay
+
+    def counted(fleet: Fleet) -> None:
+        at_work.append(len(fleet._children))
+        relay(fleet)
+
+    monkeypatch.setattr(Fleet, "_relay", counted)
+    ended = Fleet(real_environment(), ["--version"], 2).run(["a", "b", "c"])
+    assert [one.job for one in ended] == ["a", "b", "c"]
+    assert max(at_work) == 2
