@@ -10,6 +10,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from .errors import FencedOut, ReconcileError, StoreBusy, StoreUnreachable
+from .last_moment import LastMoment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 RETRY_FLOOR = 0.05
 """Seconds; below this, halving what is left of the window would spin."""
-
-LAST_MOMENT = 0.75
-"""By this share of the margin after the trust window a process that does not stop is ended."""
 
 
 class Renewal:
@@ -47,6 +45,7 @@ class Renewal:
         self._break_off = break_off
         self.over = Event()
         """Set once the lease is given back, or left."""
+        self._last_moment = LastMoment(trust, terms, runtime, self.over)
         self._wake = Event()
         self._store: Store | None = None
         self._thread: Thread | None = None
@@ -60,6 +59,7 @@ class Renewal:
         """Renew from now on."""
         self._thread = Thread(target=self._keep, name="lease-renewal", daemon=True)
         self._thread.start()
+        self._last_moment.begin()
 
     def end(self) -> None:
         """Renew no more; waits for a request under way."""
@@ -102,6 +102,7 @@ class Renewal:
 
     def _give_up(self, error: ReconcileError) -> None:
         """Make the working thread stop; end the process where it does not."""
+        self._last_moment.taken.set()
         error = unreachable(error)
         self.trust.end(error)
         self._break_off()
@@ -112,9 +113,11 @@ class Renewal:
         """Seconds for the working thread to come back. A last request that waited in vain has
         taken of the margin already, and something must be left of it when the process ends;
         past the margin, as after a stop, there is nothing to be in time for."""
-        margin = self._terms.margin
-        left = self.trust.until() + LAST_MOMENT * margin - self._runtime.clock.boot()
-        return min(margin / 2, left) if left > 0 else margin / 2
+        grace = self._terms.margin / 2
+        if self._last_moment.is_now():
+            return 0.0
+        left = self._last_moment.at() - self._runtime.clock.boot()
+        return min(grace, left) if left > 0 else grace
 
 
 def unreachable(error: ReconcileError) -> ReconcileError:

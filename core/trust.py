@@ -42,7 +42,7 @@ class Terms:
     def patience(self) -> float:
         """Seconds that one call to the store may wait, so that a renewal which waits in vain
         comes back in time to break off the work. A TTL below 12 s cannot have that in full:
-        less than a second would take every busy moment for a fault."""
+        less than a second would take every busy moment for a fault. Then `last_moment` ends it."""
         return min(MOST_PATIENCE, max(1.0, self.margin / 2))
 
     @property

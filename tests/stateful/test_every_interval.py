@@ -29,7 +29,7 @@ from support.nights import Killed, NoThread
 from support.occurrences import Plan, plan
 from support.sides import JOB, MemoryStoreSide
 
-from reconcile.core import renewal
+from reconcile.core import last_moment, renewal
 from reconcile.core.checksum import Checksum
 from reconcile.core.config import (
     CatchUpConfig,
@@ -220,13 +220,14 @@ class Life:
             config, runtime, lambda: Connection(self, self.side.connect()),  # type: ignore[arg-type,return-value]
             lambda job: TrivialWork(self),  # type: ignore[arg-type,return-value]
         )  # fmt: skip
-        thread, renewal.Thread = renewal.Thread, NoThread  # type: ignore[misc,assignment]
+        threads = renewal.Thread, last_moment.Thread
+        renewal.Thread = last_moment.Thread = NoThread  # type: ignore[misc,assignment]
         try:
             return act(app)
         except Killed:
             return None
         finally:
-            renewal.Thread = thread  # type: ignore[misc]
+            renewal.Thread, last_moment.Thread = threads  # type: ignore[misc]
             self.dies_at = 0
             self.see_version()
 

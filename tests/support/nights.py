@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from reconcile.core import renewal
+from reconcile.core import last_moment, renewal
 from reconcile.core.config import (
     Config,
     EntitlementsConfig,
@@ -113,13 +113,14 @@ class Nights:
         self.point, self.passed, self.killed = point, 0, False
         out = outside(f"p{self.started}", self.clock)
         out.host.dead |= {f"p{number}" for number in range(1, self.started)}
-        thread, renewal.Thread = renewal.Thread, NoThread  # type: ignore[misc,assignment]
+        threads = renewal.Thread, last_moment.Thread
+        renewal.Thread = last_moment.Thread = NoThread  # type: ignore[misc,assignment]
         try:
             return act(self._application(out))
         except Killed:
             return None
         finally:
-            renewal.Thread = thread  # type: ignore[misc]
+            renewal.Thread, last_moment.Thread = threads  # type: ignore[misc]
             self.point = None
 
     def _application(self, out: Outside) -> Application:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from reconcile.core import renewal
+from reconcile.core import last_moment, renewal
 from reconcile.core.config import (
     EntitlementsConfig,
     GuardsConfig,
@@ -29,6 +29,7 @@ from reconcile.core.model import Outcome
 from reconcile.core.operations.application import Application
 
 from .fibers import Fiber
+from .nights import NoThread
 from .processes import Process, RenewalThread
 from .promises import MAX_REVOKE, MAX_REVOKE_MIN, Promises, StoreStory
 from .sides import JOB, TTL, Table
@@ -97,13 +98,15 @@ class World:
         self.late: list[Any] = []
         self._nights = nights
         self._versions: dict[str, list[Table]] = {}
-        self._thread_type = renewal.Thread
+        self._thread_types = renewal.Thread, last_moment.Thread
         renewal.Thread = RenewalThread  # type: ignore[assignment,misc]
+        # It would only end processes, which this world does at any time.
+        last_moment.Thread = NoThread  # type: ignore[assignment,misc]
 
     def close(self) -> None:
         for process in self.processes.values():
             process.die()
-        renewal.Thread = self._thread_type  # type: ignore[misc]
+        renewal.Thread, last_moment.Thread = self._thread_types  # type: ignore[misc]
         self.store.close()
         self.target.close()
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.fakes import FakeClock, Outside, eventually, outside
+from support.nights import NoThread
 
+from reconcile.core import last_moment
 from reconcile.core.errors import (
     FencedOut,
     LeaseBusy,
@@ -79,7 +81,9 @@ class Desk:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    # Who waits on it is the renewal thread alone; for the other see `test_last_moment.py`.
+    monkeypatch.setattr(last_moment, "Thread", NoThread)
     return FakeClock()
 
 

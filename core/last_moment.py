@@ -1,0 +1,70 @@
+"""Ends the process before its lease ends, whatever a request to the store is waiting for.
+
+The renewal thread breaks the work off when its last request has come back in vain. But a request
+may take longer than what is left: with a short TTL a call has more patience than there is margin
+(`Terms.patience`), a name may be looked up for longer than any call may take, and somebody
+else's store may never answer. So one more thread waits, which asks nobody.
+"""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from .errors import StoreUnreachable
+
+if TYPE_CHECKING:
+    from .ports import Runtime
+    from .trust import Terms, Trust
+
+SHARE = 0.75
+"""By this share of the margin after the trust window a process that does not stop is ended."""
+
+
+class LastMoment:
+    """Waits for it from `begin` until `over` is set.
+
+    It moves with each renewal. One that was slept through, as by a machine that was suspended,
+    is nothing to be in time for any more: then renewal decides, which asks once.
+    """
+
+    def __init__(self, trust: Trust, terms: Terms, runtime: Runtime, over: Event) -> None:
+        self._trust = trust
+        self._terms = terms
+        self._runtime = runtime
+        self._over = over
+        self.taken = Event()
+        """Set once renewal has given up: it ends the process itself."""
+
+    def begin(self) -> None:
+        """Wait from now on."""
+        Thread(target=self._wait, name="lease-last-moment", daemon=True).start()
+
+    def at(self) -> float:
+        """A `CLOCK_BOOTTIME` reading in seconds."""
+        return self._trust.until() + SHARE * self._terms.margin
+
+    def is_now(self) -> bool:
+        """Whether it has come, and the lease is not over yet."""
+        late = self._runtime.clock.boot() - self.at()
+        return 0 <= late < (1 - SHARE) * self._terms.margin
+
+    def _wait(self) -> None:
+        clock = self._runtime.clock
+        while True:
+            left = self.at() - clock.boot()
+            # Behind it, there is another once the lease is renewed or granted anew.
+            if clock.wait(left if left > 0 else self._terms.renew_every, self._over):
+                return
+            if self.taken.is_set():
+                return
+            if self.is_now():
+                job = self._trust.lease.fence.key.job
+                self._runtime.host.abort(
+                    StoreUnreachable(
+                        f"the store did not answer before the lease of {job} was nearly over",
+                        hint="check the server and the network; the next trigger goes on from"
+                        " the last checkpoint",
+                    )
+                )
+                return

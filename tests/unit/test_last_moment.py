@@ -1,0 +1,118 @@
+"""A process whose request to the store does not come back is ended before its lease ends."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.fakes import Outside, eventually, outside
+
+from reconcile.core.errors import StoreUnreachable
+from reconcile.core.leasing import LeaseKeeper, Terms
+from reconcile.core.model import LeaseKey
+from reconcile.stores.memory import MemoryServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TERMS = Terms(ttl=timedelta(seconds=60), progress_deadline=timedelta(seconds=600))
+LAST = 57.5
+"""Seconds after the grant: three quarters of the margin, which begins after fifty."""
+
+
+class Stuck:
+    """A holder whose renewals arrive, or hang until they fail, as the test says."""
+
+    def __init__(self) -> None:
+        self.out: Outside = outside()
+        self.clock, self.aborted = self.out.clock, self.out.host.aborted
+        server = MemoryServer(self.clock, "store-1")
+        self.inner = server.connect()
+        self.hangs = self.asked = 0
+        self.fails = threading.Event()
+        open_store: Any = lambda: SimpleNamespace(renew=self.renew, close=self.inner.close)  # noqa: E731
+        key = LeaseKey("entitlements")
+        self.keeper = LeaseKeeper(server.connect(), open_store, self.out.runtime, key, TERMS)
+        self.begun = self.clock.boot()
+        self.keeper.acquire("2026-11-30T02:30:00Z", overlap=False)
+        eventually(lambda: len(self.clock.waiting_until) == 2, "both threads wait")
+
+    def renew(self, *given: Any) -> object:
+        self.asked += 1
+        if self.hangs:
+            self.fails.wait()
+            raise StoreUnreachable("did not answer in time")
+        return self.inner.renew(*given)
+
+    def hang(self) -> None:
+        """From now on no renewal comes back."""
+        self.hangs, asked = 1, self.asked
+        self.clock.advance(TERMS.renew_every)
+        eventually(lambda: self.asked > asked, "it asks")
+
+    def at(self, seconds: float) -> None:
+        """So many seconds after the grant; who waits for an earlier moment has seen it."""
+        self.clock.advance(self.begun + seconds - self.clock.boot())
+        eventually(
+            lambda: all(until > self.clock.boot() for until in self.clock.waiting_until), "seen"
+        )
+
+
+@pytest.fixture
+def stuck() -> Iterator[Stuck]:
+    made = Stuck()
+    yield made
+    made.fails.set()
+    made.keeper.abandon()
+
+
+def test_a_request_that_does_not_come_back_does_not_keep_a_process_past_its_lease(
+    stuck: Stuck,
+) -> None:
+    stuck.hang()
+    stuck.at(LAST - 0.01)
+    assert stuck.aborted == []
+    stuck.at(LAST)
+    eventually(lambda: bool(stuck.aborted), "it is ended")
+    (error,) = stuck.aborted
+    assert isinstance(error, StoreUnreachable)
+    assert "lease of entitlements was nearly over" in str(error)
+    assert error.hint
+
+
+def test_each_renewal_moves_the_moment(stuck: Stuck) -> None:
+    asked = stuck.asked
+    stuck.clock.advance(TERMS.renew_every)
+    eventually(lambda: stuck.asked > asked and len(stuck.clock.waiting_until) == 2, "it renewed")
+    stuck.hang()
+    stuck.at(LAST)
+    stuck.at(LAST + TERMS.renew_every - 0.01)
+    assert stuck.aborted == []
+    stuck.at(LAST + TERMS.renew_every)
+    eventually(lambda: bool(stuck.aborted), "it is ended")
+
+
+def test_a_moment_that_was_slept_through_is_nothing_to_be_in_time_for(stuck: Stuck) -> None:
+    stuck.hang()
+    stuck.at(60)
+    assert stuck.aborted == []
+
+
+def test_who_has_given_the_lease_back_is_not_ended(stuck: Stuck) -> None:
+    stuck.keeper.release(0)
+    stuck.clock.advance(LAST)
+    eventually(lambda: stuck.clock.waiting_until == [], "nobody waits")
+    assert stuck.aborted == []
+
+
+def test_renewal_that_has_given_up_ends_the_process_by_itself_and_once(stuck: Stuck) -> None:
+    stuck.hang()
+    stuck.at(55)
+    stuck.fails.set()
+    eventually(lambda: len(stuck.clock.waiting_until) == 2, "the work is broken off")
+    stuck.clock.advance(TERMS.margin)
+    eventually(lambda: stuck.clock.waiting_until == [], "both are done")
+    assert [str(error) for error in stuck.aborted] == ["did not answer in time"]
