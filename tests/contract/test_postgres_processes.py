@@ -1,4 +1,4 @@
-"""The Postgres store under many processes at once, also through PgBouncer."""
+"""The Postgres store under many processes at once."""
 
 from __future__ import annotations
 

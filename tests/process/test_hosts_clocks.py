@@ -4,6 +4,7 @@ of its own: no lease is lost or stolen, and each host is told."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -68,6 +69,7 @@ def test_hosts_ten_minutes_fast_and_slow_lose_no_lease_and_steal_none(
     _, err = holder.communicate(timeout=60)
     assert holder.returncode == 80, err
     mine, theirs = ("behind", "ahead of")[:: 1 if seconds > 0 else -1]
-    assert f"this host's clock is 600s {mine} the store's" in err
-    assert f"this host's clock is 600s {theirs} the store's" in other.err
+    # An answer that is late by a second on a busy machine is a second of the difference.
+    for way, said in ((mine, err), (theirs, other.err)):
+        assert re.search(rf"this host's clock is (59\d|60\d)s {way} the store's", said), said
     scene.check(SECOND, scene.nights[FIRST])
