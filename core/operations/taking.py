@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from threading import Event
 from typing import TYPE_CHECKING
 
 from .. import planning
@@ -15,13 +16,16 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..config import Job
+    from ..leasing import LeaseKeeper
     from ..planning import Due, Waiting
-    from ..ports import Store
+    from ..ports import Runtime, Store
     from .application import Application
     from .look import Look
 
 
 SECONDS_BACK = 60
+SECONDS_AHEAD = 60
+STEP_SECONDS = 1.0
 
 
 def due_now(
@@ -112,13 +116,38 @@ def _refuse_to_overtake(job: Job, seen: Look) -> None:
     )
 
 
+def comes(runtime: Runtime, seen: Look, due: Sequence[Due], keeper: LeaseKeeper) -> bool:
+    """Wait for the first of these if it is still to come, as that of `_on_demand` may be, for
+    nothing is worked before its time. Whether it had to be waited for: then all is decided
+    anew, by the store's clock. A signal ends it early. The lease is kept: whoever only waits
+    has made progress."""
+    if not due or due[0].interval.scheduled_at <= seen.now or runtime.stop.reason is not None:
+        return False
+    clock, stop, never = runtime.clock, runtime.stop, Event()
+    seconds = (due[0].interval.scheduled_at - seen.now).total_seconds()
+    wakes = clock.boot() + seconds
+    while stop.reason is None and (left := wakes - clock.boot()) > 0:
+        clock.wait(min(STEP_SECONDS, left), never)
+        keeper.progressed()
+    return True
+
+
 def _on_demand(store: Store, job: Job, seen: Look) -> Due:
     """A job without a schedule is asked for by name, and works an interval of now: of the
-    first second that has none yet."""
+    first second that has none yet. Asked for twice within a second it is the next one, which
+    `comes` waits for; an earlier one would be older than what the target has by now.
+
+    Raises `UsageError` where a clock that was put back leaves too many seconds taken.
+    """
     instant = seen.now.replace(microsecond=0)
-    while read_interval(store, job.name, instant)[0] is not None:
+    for _ in range(SECONDS_AHEAD):
+        if read_interval(store, job.name, instant)[0] is None:
+            return planning.Due(interval_at(seen, job.name, instant))
         instant += timedelta(seconds=1)
-    return planning.Due(interval_at(seen, job.name, instant))
+    raise UsageError(
+        f"{job.name} has an interval in each second of the next minute",
+        hint="see whether the clock was put back, and run it again in a minute",
+    )
 
 
 def _preview_of_newest(store: Store, job: Job, seen: Look) -> list[Due]:

@@ -37,7 +37,7 @@ from .reports import (
     trigger_report,
     waiting_reports,
 )
-from .taking import due_now, named
+from .taking import comes, due_now, named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,10 +121,9 @@ class Visit:
             after_visit(self.app, self.store, self.job, seen, report)
 
     def _run(self) -> RunReport:
-        clock = self.app.runtime.clock
         until = None
         if self.max_runtime is not None:
-            until = clock.boot() + self.max_runtime.total_seconds()
+            until = self.app.runtime.clock.boot() + self.max_runtime.total_seconds()
         self._seen = seen = look(self.store, self.job, self.facts.now)
         self._looked_before = seen.job.looked_at
         due = self._due(seen, set())
@@ -228,7 +227,8 @@ class Visit:
             seen = look(self.store, self.job, self.store.facts().now, tried, target)
             due = self._due(seen, tried)
             self.app.runtime.reached("decided")
-            if not self.dry_run and not self._write_decisions(keeper, seen):
+            written = self.dry_run or self._write_decisions(keeper, seen)
+            if not written or comes(self.app.runtime, seen, due, keeper):
                 continue
             may_go_on = self._may_go_on(reports, until)
             pace, own = self._pace(), self._own(due)

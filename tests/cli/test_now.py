@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
 from support.cli import Cli
+from support.fakes import eventually
 from support.small import SHOULD, write_source, write_target
 
 CONFIG = """
@@ -152,6 +154,22 @@ def test_on_demand_an_unfinished_interval_is_resumed_before_a_new_one(night: Cli
     assert list(intervals(night)) == ["2026-11-30T02:30Z"]
     assert night(*RUN).code == 0
     assert list(intervals(night)) == ["2026-11-30T02:40Z", "2026-11-30T02:30Z"]
+
+
+def test_on_demand_a_second_call_within_a_second_waits_for_the_next(night: Cli) -> None:
+    night.configure(ON_DEMAND)
+    night.clock.advance(0.25)
+    assert night(*RUN).code == 0
+    codes: list[int] = []
+    call = threading.Thread(target=lambda: codes.append(night(*RUN).code))
+    call.start()
+    second = night.clock.boot() + 0.75
+    eventually(lambda: second in night.clock.waiting_until, "it waits for the next second")
+    assert (codes, list(intervals(night))) == ([], ["2026-11-30T02:30Z"])
+    night.clock.advance(0.75)
+    call.join()
+    assert codes == [0]
+    assert list(intervals(night)) == ["2026-11-30T02:30:01Z", "2026-11-30T02:30Z"]
 
 
 @pytest.mark.parametrize("command", ["rerun", "skip", "resume", "status", "changes"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.fakes import eventually
 from support.scene import NIGHTS, Scene, drifted, night
 
 if TYPE_CHECKING:
@@ -96,12 +95,8 @@ def test_two_runs_on_demand_within_one_second_are_two_intervals(live: Scene) -> 
     codes = [live.run("run", "entitlements").code for _ in range(4)]
     assert codes == [0] * 4
 
-    def shown() -> int:
-        intervals = live.run("status", "entitlements", "--json").json()["intervals"]
-        return len({interval["interval"] for interval in intervals})
-
-    # The fourth may be that of a second which is still to come, and is shown from then on.
-    eventually(lambda: shown() == 4, "each run has an interval of its own")
+    intervals = live.run("status", "entitlements", "--json").json()["intervals"]
+    assert len({interval["interval"] for interval in intervals}) == 4
 
 
 def test_what_a_clock_ahead_of_now_decided_keeps_no_later_night_from_being_worked(
