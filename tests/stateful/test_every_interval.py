@@ -530,6 +530,7 @@ def test_a_clock_that_was_far_ahead_once_claims_and_poisons_nothing(seed: int, p
 SEED = os.environ.get("RECONCILE_TEST_SEED")
 
 
+@pytest.mark.timeout(3 * 3600 if LONG else 600)
 @pytest.mark.parametrize(("policy", "seed"), [("all", SEED or 9), ("latest", SEED or 8)])
 def test_the_records_are_the_intended_intervals_each_with_its_cause(
     policy: str, seed: int | str
