@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -52,19 +53,30 @@ class Host:
             text=True,
         )
         assert self._first.stdout is not None
+        self._folder = folder
+        self._launched: list[Onto] = []
         self.pid = self._first.stdout.readline().strip()
         assert self.pid, "a host could not be made: it takes namespaces"
 
     def launch(self, scene: Scene, *argv: str, step: str = "") -> Onto:
         """Start a command there, in the scene's folder."""
-        told = scene.folder / f"{self.name}-{uuid4()}.pid"
+        told = self._folder / f"{self.name}-{uuid4()}.pid"
         command = [sys.executable, str(ON_HOST), self.pid, str(told), step, *argv]
-        return Onto(scene.launch(command), told)
+        self._launched.append(Onto(scene.launch(command), told))
+        return self._launched[-1]
 
     def close(self) -> None:
         """Switch it off."""
-        self._first.communicate()
-        assert self._first.returncode == 0
+        assert self._first.stdin is not None
+        self._first.stdin.close()
+        # It does not end before all that ended there has been waited for. Whose parent was
+        # killed is ours, as `support/forks.py` has it.
+        for one in self._launched:
+            with suppress(ChildProcessError, FileNotFoundError):
+                os.waitpid(int(one.told.read_text()), 0)
+        assert self._first.stdout is not None
+        self._first.stdout.close()
+        assert self._first.wait() == 0
 
 
 class Onto:
@@ -72,13 +84,13 @@ class Onto:
 
     def __init__(self, process: subprocess.Popen[str], told: Path) -> None:
         self.process = process
-        self._told = told
+        self.told = told
 
     @property
     def pid(self) -> int:
         """What the command itself is known by on this side."""
-        eventually(lambda: self._told.exists() and "\n" in self._told.read_text(), "it is started")
-        return int(self._told.read_text())
+        eventually(lambda: self.told.exists() and "\n" in self.told.read_text(), "it is started")
+        return int(self.told.read_text())
 
     def send_signal(self, number: signal.Signals) -> None:
         """To the command itself."""
