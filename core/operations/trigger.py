@@ -83,9 +83,14 @@ def _stay(app: Application, store: Store, job: Job, busy: RunReport, until: floa
 
 
 def _pause(lease: Lease, now: datetime) -> float:
-    """Seconds until somebody who waits looks again: when the lease ends, if that is sooner."""
+    """Seconds until somebody who waits looks again: when the lease ends, if that is sooner.
+
+    It may have ended since it was read. By how much is bounded, because where the wall clock was
+    put forward a lease seems to have ended long ago that lives on by boot time.
+    """
     ends = (lease.expires_at - now).total_seconds()
-    return ends + JUST_AFTER if 0 <= ends < POLL_SECONDS else POLL_SECONDS
+    is_near = -POLL_SECONDS < ends < POLL_SECONDS
+    return max(ends, 0.0) + JUST_AFTER if is_near else POLL_SECONDS
 
 
 def _run(

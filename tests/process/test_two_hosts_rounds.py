@@ -59,7 +59,7 @@ AT_ONCE = 2
 TARGETS = ("sqlite", "postgres")
 MISHAPS = ("killed", "stopped", "cut off")
 STEPS = ("range_planned", "range_committed", "checkpoint_saved")
-ENDINGS = {"killed": {-signal.SIGKILL}, "stopped": {80}, "cut off": {69, 80}}
+ENDINGS = {"killed": {-signal.SIGKILL}, "stopped": {69, 80}, "cut off": {69, 80}}
 
 
 class Round(NamedTuple):
