@@ -2,12 +2,14 @@
 
 redis-py bounds each piece of an answer, and begins anew with the next: an answer that comes
 letter by letter, or in very many pieces, would be waited for without end. Here a piece is waited
-for no longer than the whole call may still take.
+for no longer than the whole call may still take, and so is a host's name.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from ..core.background import Background
 
 if TYPE_CHECKING:
     import socket
@@ -54,13 +56,21 @@ class _InTime:
         self._plain.settimeout(left if self._usual is None else min(self._usual, left))
 
 
+def _closed(plain: socket.socket) -> None:
+    plain.close()
+
+
 def hurried(kind: type[Any], left: Callable[[], float]) -> type[Any]:
     """A kind of connections, as one that waits no longer than the seconds that are `left`."""
+
+    def watch() -> None:
+        if left() <= 0:
+            raise TimeoutError
 
     class Hurried(kind):  # type: ignore[misc]
         def _connect(self) -> _InTime:
             usual: float = self.socket_connect_timeout  # type: ignore[has-type]
             self.socket_connect_timeout = max(_LEAST, min(usual, left()))
-            return _InTime(super()._connect(), left)
+            return _InTime(Background(super()._connect, _closed).result(watch), left)
 
     return Hurried

@@ -16,8 +16,10 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
+from ..background import Background
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
     from typing import Self
 
     from .address import Reachable
@@ -67,14 +69,39 @@ def connect(address: Reachable, seconds: float, watch: Callable[[], None] = Link
     class Watched(Link):
         pass
 
+    def made() -> Link:
+        return Watched.connect(
+            address.conninfo,
+            autocommit=True,
+            prepare_threshold=None,
+            connect_timeout=min(wait, asked) if asked > 0 else wait,
+        )
+
+    if _has_names(parts):
+        link = Background(made, Link.close).result(watch)
+        link.watch = watch
+        return link
     # While connecting there is no connection yet that could be told.
     Watched.watch = staticmethod(watch)
-    return Watched.connect(
-        address.conninfo,
-        autocommit=True,
-        prepare_threshold=None,
-        connect_timeout=min(wait, asked) if asked > 0 else wait,
+    return made()
+
+
+def _has_names(parts: Mapping[str, Any]) -> bool:
+    """Whether a host's name is to be looked up, which takes as long as it takes."""
+    hosts = "" if parts.get("hostaddr") else str(parts.get("host") or "")
+    return any(
+        host and not host.startswith(("/", "@")) and _is_name(host) for host in hosts.split(",")
     )
+
+
+def _is_name(host: str) -> bool:
+    from ipaddress import ip_address
+
+    try:
+        ip_address(host)
+    except ValueError:
+        return True
+    return False
 
 
 def _watched(gen: Generator[Any, Any, _T], watch: Callable[[], None]) -> Generator[Any, Any, _T]:

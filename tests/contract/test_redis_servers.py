@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from threading import Thread
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -325,6 +325,17 @@ def test_an_answer_that_trickles_in_is_given_up_in_time(server, opens: Opens, as
         begun = time.monotonic()
         refused(calls[asks], StoreUnreachable, "did not answer in time")
         assert time.monotonic() - begun < 0.6 + 0.5
+
+
+def test_a_name_that_nobody_looks_up_is_given_up_in_time(opens: Opens, monkeypatch) -> None:
+    over = Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(30))
+    begun = time.monotonic()
+    try:
+        refused(lambda: opens("redis://db.example", patience=0.3), StoreUnreachable, "in time")
+        assert time.monotonic() - begun < 0.3 + 0.5
+    finally:
+        over.set()
 
 
 def test_sentinels_that_are_silent_take_no_longer_than_a_call_may(opens: Opens) -> None:

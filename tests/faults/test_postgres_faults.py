@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -157,6 +157,19 @@ class TestSilence:
         assert time.monotonic() - begun < SHORT + 1
         far.close()
 
+    def test_a_name_that_nobody_looks_up_is_not_waited_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        over = Event()
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(30))
+        begun = time.monotonic()
+        try:
+            with pytest.raises(StoreUnreachable, match="did not answer in time"):
+                opened("postgresql://postgres@db.example/postgres", SHORT)
+            assert time.monotonic() - begun < SHORT + 1
+        finally:
+            over.set()
+
     def test_a_silent_host_leaves_time_for_the_next(self, wire: Wire) -> None:
         silent, port = listener()
         wire.proxy.delay(b"", 0.15)
@@ -247,18 +260,25 @@ def listener() -> tuple[socket.socket, int]:
     return made, made.getsockname()[1]
 
 
+def message(kind: bytes, body: bytes) -> bytes:
+    """One message of the server's side of the protocol."""
+    return kind + (len(body) + 4).to_bytes(4, "big") + body
+
+
 def ends_sessions(door: socket.socket) -> None:
     """Let everybody in, and end each session at its first request."""
-    ready = b"R\0\0\0\x08\0\0\0\0" + b"Z\0\0\0\x05I"
-    fields = b"SFATAL\0C08P01\0Mquery_wait_timeout\0\0"
+    known = (b"server_version", b"18.0"), (b"client_encoding", b"UTF8")
+    known += (b"default_transaction_read_only", b"off"), (b"in_hot_standby", b"off")
+    told = b"".join(message(b"S", b"\0".join([*pair, b""])) for pair in known)
+    end = message(b"E", b"SFATAL\0C08P01\0Mquery_wait_timeout\0\0")
     with suppress(OSError):
         while True:
             session, _ = door.accept()
             with session:
                 session.recv(1 << 16)
-                session.sendall(ready)
+                session.sendall(message(b"R", bytes(4)) + told + message(b"Z", b"I"))
                 session.recv(1 << 16)
-                session.sendall(b"E" + (len(fields) + 4).to_bytes(4, "big") + fields)
+                session.sendall(end)
 
 
 class TestRefusals:
