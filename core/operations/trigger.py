@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import timedelta
 from threading import Event
 from typing import TYPE_CHECKING
 
-from ..errors import StoreBusy, UsageError
+from ..errors import StoreBusy, StoreUnreachable, UsageError
 from ..events import RunReport, Waits
 from ..model import Actor, Outcome, Trigger
 from .look import find_instant, find_record, live_lease, look
@@ -64,9 +64,15 @@ def run(app: Application, request: RunRequest) -> RunReport:
 
 
 def _stay(app: Application, store: Store, job: Job, busy: RunReport, until: float) -> bool:
-    """Wait until the lease is free or the time is over; False where a signal came first."""
+    """Wait until the lease is free or the time is over; False where a signal came first.
+
+    A store that does not answer is asked again, as whoever acquires asks it again.
+    """
+    from ..leasing import FIRST_ANSWER  # which a knock with nothing due never needs
+
     assert busy.lease is not None
     clock, never = app.runtime.clock, Event()
+    answered = clock.boot()
     pause = _pause(busy.lease, busy.at)
     while app.runtime.stop.reason is None:
         left = until - clock.boot()
@@ -74,11 +80,17 @@ def _stay(app: Application, store: Store, job: Job, busy: RunReport, until: floa
             return True
         clock.wait(min(pause, left), never)
         pause = POLL_SECONDS
-        with suppress(StoreBusy):  # somebody writes to it: no answer yet
+        try:
             lease = live_lease(app, store, job)
             if lease is None:
                 return app.runtime.stop.reason is None
             pause = _pause(lease, store.facts().now)
+            answered = clock.boot()
+        except StoreBusy:  # somebody writes to it: no answer yet
+            pass
+        except StoreUnreachable:
+            if clock.boot() - answered > FIRST_ANSWER:
+                raise
     return False
 
 
