@@ -76,7 +76,8 @@ class OwnHolderStore(PostgresStore):
     def _locked(self, db: Any, key: LeaseKey) -> Any:
         lease, now = super()._locked(db, key)
         if lease is not None and lease.holder == self._asking:
-            lease = lease._replace(live=False, holder=lease.holder._replace(token="other"))
+            other = lease.holder._replace(token="other")
+            lease = replace(lease, live=False, holder=other)
         return lease, now
 
 
