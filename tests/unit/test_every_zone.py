@@ -8,7 +8,7 @@ offset before the change. That is `shift` and `first`; `both` adds the later of 
 Zones with the same offsets at the same instants are one here. The suite looks at some zones
 and some of their changes; `RECONCILE_TEST_LONG=1` at all changes of all zones, and goes
 through each expression that comes at most a few times a day from one end to the other
-(15 minutes on one core).
+(25 minutes on one core).
 """
 
 from __future__ import annotations
