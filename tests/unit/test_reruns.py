@@ -24,7 +24,7 @@ NIGHT = "2026-11-28"
 
 
 @pytest.mark.parametrize("at", ["lease_acquired", "fence_raised", "run_opened", "range_committed"])
-def test_of_two_reruns_at_once_the_second_waits_and_both_are_on_the_trail(
+def test_of_two_reruns_at_once_the_second_is_to_be_asked_again_and_both_are_on_the_trail(
     build: Build, at: str
 ) -> None:
     world = build(of("ab"))
