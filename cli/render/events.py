@@ -178,6 +178,11 @@ def _backfill_changed(value: JsonObject) -> str:
     return f"{value.get('actor')} {how} backfill #{value.get('number')}{_quoted(value)}"
 
 
+def _divided(value: JsonObject) -> str:
+    by = f", which {value['actor']} divided{_quoted(value)}" if value.get("actor") else ""
+    return f"was one of the span that began with {value.get('of')}{by}"
+
+
 _EVENTS = {
     "backfill": _backfill,
     "backfill_asked": _backfill_asked,
@@ -186,7 +191,7 @@ _EVENTS = {
         f"{value.get('actor')} gave up the rest of backfill #{value.get('number')}{_quoted(value)}"
     ),
     "backfill_ended": lambda value: f"backfill #{value.get('number')} is over",
-    "divided": lambda value: f"was one of the span that began with {value.get('of')}",
+    "divided": _divided,
     "alert": _alert,
     "due": lambda _: "due",
     "run_started": _run_started,

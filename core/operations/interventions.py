@@ -82,7 +82,8 @@ def rerun(app: Application, request: ActRequest) -> RunReport:
                 hint=f"finish it: reconcile resume {job.name} {request.interval}",
             )
         _refuse_old_over_new(app, job, instant, record)
-        found = alone(job, look(store, job, now), record, version, instant)
+        by = {"actor": request.actor, "reason": request.reason}
+        found = alone(job, look(store, job, now), record, version, instant, **by)
         again = reopened(found.record, request.actor)
         event = _signed("rerun", request, rerun=again.rerun, was=record.state.value)
         writes = [*found.writes, *_writes(job, again, found.version, event)]

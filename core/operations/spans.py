@@ -1,7 +1,8 @@
 """One interval of a span gets a record of its own, so that it can be worked: the span is divided.
 
 A span is one record for many scheduled instants that nobody has worked. What lies before the one
-stays with the span's record, what lies after gets a record that says from which it was taken.
+stays with the span's record, what lies after gets a record that says from which it was taken. Both
+have on their trail who divided them, and why: a record that somebody's act has changed is signed.
 """
 
 from __future__ import annotations
@@ -32,11 +33,22 @@ class Alone(NamedTuple):
     writes: Sequence[Write] = ()
 
 
-def alone(job: Job, seen: Look, record: IntervalRecord, version: int, instant: datetime) -> Alone:
-    """The instant's own record: the one given, or where that is a span, a part of it."""
+def alone(
+    job: Job,
+    seen: Look,
+    record: IntervalRecord,
+    version: int,
+    instant: datetime,
+    *,
+    actor: str,
+    reason: str,
+) -> Alone:
+    """The instant's own record: the one given, or where that is a span, a part of it, which the
+    actor wants worked."""
     if record.span == 1 or record.until_at is None or seen.schedule is None:
         return Alone(record, version)
     writes: list[Write] = []
+    event: JsonObject = {"type": "divided", "of": record.id, "actor": actor, "reason": reason}
     before = seen.schedule.count(record.scheduled_at - TICK, instant - TICK)
     after = seen.schedule.next_after(instant)
     part = _part(job, seen, record, instant)
@@ -44,14 +56,12 @@ def alone(job: Job, seen: Look, record: IntervalRecord, version: int, instant: d
     if before:
         last = seen.schedule.latest_until(instant - TICK, record.scheduled_at)
         head = _cut(record, before, last, None)
-        writes.append(_put(job, head, version))
+        writes += _put(job, head, version, event)
         version = ABSENT
     left = record.span - before - 1
     if left > 0 and after is not None and after <= record.until_at:
         tail = _cut(_part(job, seen, record, after), left, record.until_at, record.last_id)
-        key = instant_key(after)
-        event: JsonObject = {"type": "divided", "of": record.id, "span": left}
-        writes += [_put(job, tail, ABSENT), Append(Kind.EVENT, job.name, key, event)]
+        writes += _put(job, tail, ABSENT, event)
     elif record.last_id is not None:  # it is the last one, whose proof is the span's
         own = replace(own, id=record.last_id, checksum=record.checksum, rerun=record.rerun)
     return Alone(own, version, writes)
@@ -80,6 +90,9 @@ def _cut(
     )
 
 
-def _put(job: Job, record: IntervalRecord, version: int) -> Put:
+def _put(job: Job, record: IntervalRecord, version: int, event: JsonObject) -> list[Write]:
     key = instant_key(record.scheduled_at)
-    return Put(Kind.INTERVAL, job.name, key, record.to_json(), version, record.tag)
+    return [
+        Put(Kind.INTERVAL, job.name, key, record.to_json(), version, record.tag),
+        Append(Kind.EVENT, job.name, key, {**event, "span": record.span}),
+    ]

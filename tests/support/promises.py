@@ -162,7 +162,7 @@ class Promises(Signatures):
                 self._run(RunRecord.from_json(write.value), standing)
             elif write.kind is Kind.INTERVAL:
                 record = IntervalRecord.from_json(write.value)
-                self._signed(record, standing, events_of(write.key, writes))
+                self._signed(record, standing, events_of(write.key, writes), before)
                 self._interval(write, record, standing)
             elif write.kind is Kind.PLAN:
                 self._plan(PlanRecord.from_json(write.value), before)

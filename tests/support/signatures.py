@@ -74,11 +74,33 @@ class Signatures:
                     assert write.kind is Kind.INTERVAL, "promise 2: written without a fence"
                 assert events_of(key, writes), "promise 12: an act that is not on the trail"
 
-    def _signed(self, record: IntervalRecord, standing: Any, events: list[Any]) -> None:
+    def _is_divided(self, record: IntervalRecord, by_hand: set[str], before: Any) -> None:
+        """What is left of a span of which one is worked is what it was, and nobody's."""
+        spans = [
+            one
+            for (kind, _), found in before.items()
+            if kind is Kind.INTERVAL and found is not None
+            for one in [IntervalRecord.from_json(found.value)]
+            if one.until_at and one.scheduled_at <= record.scheduled_at <= one.until_at
+        ]
+        assert len(spans) == 1, "promise 5: divided, and there was no span"
+        (span,) = spans
+        assert by_hand == {"divided"}, "promise 12: two acts at once"
+        assert record.state.is_final, "promise 5: the rest of a span is begun"
+        assert (record.state, record.reason) == (span.state, span.reason), "promise 5: another end"
+        assert record.span < span.span, "promise 5: a span that does not shrink"
+        assert (record.until_at or record.scheduled_at) <= span.until_at, "promise 5: it grew"
+
+    def _signed(
+        self, record: IntervalRecord, standing: Any, events: list[Any], before: Any
+    ) -> None:
         """Promise 12: what people do to an interval stands on its trail, in the same step."""
         was = IntervalRecord.from_json(standing.value) if standing is not None else None
         by_hand = {event["type"] for event in events if is_signed(event)}
         self.seen |= by_hand
+        if "divided" in by_hand:
+            self._is_divided(record, by_hand, before)
+            return
         left_final = was is not None and was.state.is_final and not record.state.is_final
         if left_final and not by_hand & {"rerun", "reopened"}:
             alone = [event["type"] for event in events if event.get("actor") == "reconcile"]

@@ -11,12 +11,14 @@ from support.settling import (
     knock,
     knocked,
     of,
+    operator,
     records,
     waiting,
     work_off,
     worlds,
 )
 from support.sides import JOB
+from support.signatures import OPERATOR, is_signed
 from support.world import DAY
 
 from reconcile.core.errors import FencedOut
@@ -154,6 +156,27 @@ def test_what_was_to_be_resumed_by_hand_is_left_alone_once_a_span_stands_for_it(
     assert [(record.id, record.span) for record in records(world)] == [("2026-11-28", 3)]
     resumed.go("end")
     assert resumed.main.result[0].intervals == []
+    each_due_interval_has_one_record(world)
+
+
+def test_who_has_one_of_a_span_worked_again_signs_for_what_is_left_of_it(build: Build) -> None:
+    world = build(of("a"), of("b"), of("ab"), missed=2)
+    work_off(world)
+    world.wipe_store()
+    knocked(world)
+    assert [(record.id, record.span) for record in records(world)] == [("2026-11-28", 3)]
+    operator(world, "rerun", "latest").go("end")
+    assert [(record.span, record.rerun, record.repair_owner) for record in records(world)] == [
+        (2, 0, None),
+        (1, 1, OPERATOR),
+    ]
+    (divided,) = [
+        event.value
+        for event in world.store.peek().scan(Kind.EVENT, JOB, limit=100)
+        if event.value["type"] == "divided"
+    ]
+    assert is_signed(divided)
+    assert (divided["of"], divided["span"]) == ("2026-11-28", 2)
     each_due_interval_has_one_record(world)
 
 

@@ -260,7 +260,8 @@ def _begun(
     writes: Sequence[Write] = ()
     record = IntervalRecord.of(interval)
     if found is not None:
-        own = alone(job, seen, found, version, instant)
+        by = {"actor": backfill.record.actor, "reason": backfill.record.reason}
+        own = alone(job, seen, found, version, instant, **by)
         before, version, writes = own.record, own.version, own.writes
         interval = before.interval(job.name)
         if before.runs or before.state is State.COMPLETED:
