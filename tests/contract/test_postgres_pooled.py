@@ -36,13 +36,8 @@ if TYPE_CHECKING:
     from reconcile.stores.testing import MovedClock
 
 CLOCK = """
-CREATE SCHEMA IF NOT EXISTS {role};
-CREATE TABLE IF NOT EXISTS {role}.moment (now timestamptz NOT NULL);
 DELETE FROM {role}.moment;
 INSERT INTO {role}.moment VALUES ('{now}');
-CREATE OR REPLACE FUNCTION {role}.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql
-  AS 'SELECT now FROM {role}.moment';
-ALTER ROLE {role} SET search_path = {role}, pg_catalog;
 """
 
 
@@ -78,6 +73,7 @@ class PooledHarness:
         return None if found is None else json.loads(found)
 
     def close(self) -> None:
+        self._server.do(f"DELETE FROM {self._bouncer.role}.moment")
         for store in self._opened:
             store.close()
         self._server.drop(self.schema)

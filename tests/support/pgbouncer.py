@@ -43,6 +43,17 @@ logfile = {folder}/log
 PASSWORD = "s3cr3t bouncer/word"
 
 
+CLOCK = """
+CREATE ROLE {role} LOGIN SUPERUSER;
+CREATE SCHEMA {role};
+CREATE TABLE {role}.moment (now timestamptz NOT NULL);
+CREATE FUNCTION {role}.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql
+  AS 'SELECT coalesce((SELECT now FROM {role}.moment), pg_catalog.clock_timestamp())';
+ALTER ROLE {role} SET search_path = {role}, pg_catalog;
+"""
+"""The clock of all sessions of the role: the server's, until `moment` says another time."""
+
+
 class Bouncer:
     """One PgBouncer, gone with this process. Its sessions are those of the role `role`."""
 
@@ -50,7 +61,8 @@ class Bouncer:
         server = conninfo_to_dict(shared_server().base)
         self.folder, self.port = folder, free_port()
         self.role = fresh_name("bounced")
-        shared_server().do(f"CREATE ROLE {self.role} LOGIN SUPERUSER")
+        # Before the first session, which a pool hands on to tests that move the clock.
+        shared_server().do(CLOCK.format(role=self.role))
         certificate(folder)
         (folder / "users").write_text(f'"{self.role}" "{PASSWORD}"\n')
         word = server.get("password")
