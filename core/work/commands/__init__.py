@@ -1,0 +1,1 @@
+"""Commands: programs that are called for an interval and report checkpoints themselves."""
