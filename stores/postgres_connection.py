@@ -6,7 +6,8 @@ prepared: no state outlives a transaction, and PgBouncer may give each one to an
 connection.
 
 Limits. Each transaction begins by telling the server, for itself alone, how long a statement,
-a lock and this client's own silence may take: what is left of `patience`. A client that was
+a lock and this client's own silence may take: what is left of `patience`; what a role or database
+has of such limits is overruled. A client that was
 stopped in the middle is so rolled back by the server, and its locks with it. The client
 does not believe in that: it waits for no answer longer than `patience` either, then drops
 the connection, for a server or network that hangs says nothing.
@@ -20,6 +21,7 @@ became of it is unknown.
 
 from __future__ import annotations
 
+import re
 from math import ceil
 from threading import Event, Lock
 from typing import TYPE_CHECKING, TypeVar
@@ -44,12 +46,12 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _BEGIN = """BEGIN ISOLATION LEVEL READ COMMITTED{mode};
-SET LOCAL statement_timeout = {limit};
+{lift}SET LOCAL statement_timeout = {limit};
 SET LOCAL lock_timeout = {sooner};
 SET LOCAL idle_in_transaction_session_timeout = {limit};
 """
 _READ_ONLY = " READ ONLY"
-_PRELUDE = _BEGIN.count(";")
+_PLACE = re.compile(r"%%|%\(")
 _SERVER_SHARE = 0.8
 """Of what is left; the rest is the server's refusal on its way back."""
 _LOCK_SHARE = 0.9
@@ -78,8 +80,10 @@ class Transaction:
         skipped = 0
         if self._link.is_idle:
             limit = max(_LEAST_LIMIT, ceil(self._left() * _SERVER_SHARE * 1000))
-            begin = _BEGIN.format(mode=self._mode, limit=limit, sooner=ceil(limit * _LOCK_SHARE))
-            text, skipped = begin + text, _PRELUDE
+            sooner = ceil(limit * _LOCK_SHARE)
+            lift = self._link.lift
+            begin = _BEGIN.format(mode=self._mode, lift=lift, limit=limit, sooner=sooner)
+            text, skipped = begin + text, begin.count(";")
         self.committing = last
         cursor = ClientCursor(self._link)
         cursor.execute((text + ";\nCOMMIT" if last else text).encode(), values)
@@ -95,9 +99,14 @@ def _as_one(asks: Sequence[Ask]) -> tuple[str, Values]:
     """One text of several, each with its values under names of its own."""
     if len(asks) == 1:
         return asks[0]
-    texts = [ask.text.replace("%(", f"%({n}_") for n, ask in enumerate(asks)]
+    texts = [_numbered(ask.text, n) for n, ask in enumerate(asks)]
     values = {f"{n}_{name}": v for n, ask in enumerate(asks) for name, v in ask.values.items()}
     return ";\n".join(texts), values
+
+
+def _numbered(text: str, n: int) -> str:
+    """A statement whose values have names of its own; a doubled % is none of them."""
+    return _PLACE.sub(lambda found: found[0] if found[0] == "%%" else f"%({n}_", text)
 
 
 def _answers(cursor: ClientCursor[Row]) -> list[Answer]:
@@ -189,10 +198,11 @@ class PostgresConnection:
                 raise _Insisted from error
             except psycopg.Error as error:
                 in_doubt = db is not None and db.committing and is_lost(error)
-                refused = refusal(error, self.address, in_doubt=in_doubt)
+                first = self.id == ""
+                refused = refusal(error, self.address, in_doubt=in_doubt, first=first)
                 left = until - self._clock.boot()
                 if db is None:
-                    repeat = self.id != "" and isinstance(refused, StoreUnreachable)
+                    repeat = not first and isinstance(refused, StoreUnreachable)
                 elif is_undone(error):
                     repeat = True
                 else:
@@ -248,7 +258,8 @@ class PostgresConnection:
         return link
 
     def _connect(self, until: float) -> Link:
-        return connect(self.address, until - self._clock.boot(), self._in_time(until))
+        left = until - self._clock.boot()
+        return connect(self.address, left, self._clock, self._in_time(until))
 
     def _in_time(self, until: float) -> Callable[[], None]:
         """What breaks off a wait that has taken too long."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from .postgres_address import Address
 
+_TRANSACTION_TIMEOUT = "25P04"
 _NOT_THERE = "check that the server runs, and the address in [store] url"
 _UNREACHABLE = {
     Meaning.SILENT: ("did not answer in time", "check the server and the network"),
@@ -51,9 +52,14 @@ def replaced(address: Address) -> StoreUnreachable:
     )
 
 
-def refusal(error: psycopg.Error, address: Address, *, in_doubt: bool = False) -> ReconcileError:
-    """The refusal that a driver's error stands for. `in_doubt`: COMMIT had been sent."""
+def refusal(
+    error: psycopg.Error, address: Address, *, in_doubt: bool = False, first: bool = False
+) -> ReconcileError:
+    """The refusal that a driver's error stands for. `in_doubt`: COMMIT had been sent. `first`:
+    the store has not been open yet."""
     meaning, text, state = fault_of(error, address)
+    if state == _TRANSACTION_TIMEOUT:
+        return _too_short(address, first=first, in_doubt=in_doubt)
     unreachable = _UNREACHABLE.get(meaning)
     if unreachable is not None:
         words, hint = unreachable
@@ -68,6 +74,17 @@ def refusal(error: psycopg.Error, address: Address, *, in_doubt: bool = False) -
         hint="restore it from a copy, or name another schema in [store] url: a new store is "
         "created and goes on from what the target knows",
     )
+
+
+def _too_short(address: Address, *, first: bool, in_doubt: bool) -> ReconcileError:
+    """We lift that limit: one which ends a transaction before that is a few milliseconds."""
+    said = f"the store {address.shown} ends each transaction at once: the transaction_timeout of"
+    said += " this role or database is too short"
+    hint = "ALTER ROLE … RESET transaction_timeout, and ALTER DATABASE likewise; show it: SHOW"
+    hint += " transaction_timeout"
+    if first:
+        return ConfigError(f"[store] url: {said}", hint=hint)
+    return StoreUnreachable(said + _doubt(in_doubt), hint=hint)
 
 
 def _locked(text: str, address: Address) -> StoreBusy:

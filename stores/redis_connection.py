@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import redis.exceptions as driver
 
 from ..core.errors import StoreUnreachable
-from .redis_errors import refusal
+from .redis_errors import is_unknown_command, no_sentinels, refusal
 from .redis_sockets import hurried
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class RedisConnection:
             except driver.NoPermissionError:
                 return None
             except driver.ResponseError as error:
-                if "unknown command" in str(error):
+                if is_unknown_command(error):
                     return None
                 raise
 
@@ -203,8 +203,8 @@ class RedisConnection:
         return client  # type: ignore[no-any-return]
 
     def _primary(self) -> _Node:
-        """Who is the primary now, as the first sentinel that answers says."""
-        from redis.sentinel import Sentinel
+        """Who is the primary now, as the first sentinel that knows it says."""
+        from redis.sentinel import MasterNotFoundError, Sentinel
 
         how = self._how() | {
             "username": self.address.sentinel_user,
@@ -213,14 +213,31 @@ class RedisConnection:
         sentinels: Any = Sentinel(  # type: ignore[no-untyped-call]
             list(self.address.nodes), sentinel_kwargs=how
         )
-        for sentinel in sentinels.sentinels:
-            self._hurry(sentinel)
+        others = 0
+        refused: driver.AuthenticationError | None = None
         try:
-            found: _Node = sentinels.discover_master(self.address.service)
+            for sentinel in sentinels.sentinels:
+                self._hurry(sentinel)
+                try:
+                    found = sentinel.sentinel_masters().get(self.address.service)
+                except driver.AuthenticationError as error:
+                    refused = error
+                    continue
+                except (driver.ConnectionError, driver.TimeoutError):
+                    continue
+                except driver.ResponseError as error:
+                    if not is_unknown_command(error):
+                        raise
+                    others += 1
+                    continue
+                if found and sentinels.check_master_state(found, self.address.service):
+                    return found["ip"], found["port"]
         finally:
             for sentinel in sentinels.sentinels:
                 sentinel.close()
-        return found
+        if others == len(self.address.nodes):
+            raise no_sentinels(self.location)
+        raise refused or MasterNotFoundError
 
     def _hurry(self, client: Any) -> None:
         """Have it wait no longer than the call under way may."""

@@ -70,6 +70,20 @@ def refusal(error: driver.RedisError, location: str) -> ReconcileError:
     return _answered(error, code, location)
 
 
+def is_unknown_command(error: driver.ResponseError) -> bool:
+    """Whether the server does not know what it was asked."""
+    return "unknown command" in str(error)
+
+
+def no_sentinels(location: str) -> ConfigError:
+    """Whoever answers at the address of sentinels is none."""
+    return ConfigError(
+        f"[store] url: what answers at {location} is no sentinel",
+        hint="name the sentinels (usually port 26379), or, for a server that they do not watch, "
+        "write redis://HOST:6379/0",
+    )
+
+
 def _code(error: driver.RedisError) -> str:
     """The first word of the server's answer, which redis-py takes off the errors it knows."""
     return error.status_code or str(error).partition(" ")[0]
@@ -145,6 +159,11 @@ def _reason(error: BaseException) -> str:
 
 def _answered(error: driver.RedisError, code: str, location: str) -> ReconcileError:
     words = str(error)
+    if isinstance(error, driver.InvalidResponse):
+        return StoreUnreachable(
+            f"what answers at the address of the store {location} is no Redis or Valkey server",
+            hint="check host and port in [store] url",
+        )
     if code == "WRONGTYPE" or "script: " in words or "user_script" in words:
         return StoreUnusable(
             f"the store {location} is damaged: one of its keys is not what it should be "

@@ -138,7 +138,11 @@ def _shown(location: str, address: RedisAddress) -> str:
 
 def _node(text: str, usual_port: int) -> tuple[str, int]:
     if text.startswith("["):
-        host, _, port = text[1:].partition("]")
+        host, end, port = text[1:].partition("]")
+        if not end or (port and not port.startswith(":")):
+            raise _wrong(
+                "has a [ that no ] ends right before the port", "write redis://[::1]:6379/0"
+            )
         port = port.removeprefix(":")
     else:
         host, _, port = text.partition(":")

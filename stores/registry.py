@@ -173,5 +173,4 @@ def _registered() -> dict[str, EntryPoint]:
 
 
 def _schemes(names: Iterable[str]) -> str:
-    plain = sorted(name for name in names if "+" not in name)
-    return "known are " + ", ".join(f"{name}:" for name in plain)
+    return "known are " + ", ".join(f"{name}:" for name in sorted(names))

@@ -60,6 +60,12 @@ def read_address(url: str, setting: str, fallbacks: Mapping[str, str] = _NONE) -
             f"{setting}: its connect_timeout is not a whole number",
             hint="write seconds, as in connect_timeout=5, or leave it out",
         )
+    encoding = texts.get("client_encoding", "utf8")
+    if encoding.lower().replace("-", "") != "utf8":
+        raise ConfigError(
+            f"{setting}: its client_encoding is another than UTF8",
+            hint="leave it out: all text is sent as UTF8, and the server keeps it as it does",
+        )
     given = {**_FALLBACKS, **fallbacks, **texts, "client_encoding": "utf8"}
     return Address(make_conninfo("", **given), _shown(texts))
 

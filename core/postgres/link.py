@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
     from typing import Self
 
+    from ..ports import Clock
     from .address import Reachable
 
 _T = TypeVar("_T")
+_WITH_TRANSACTION_TIMEOUT = 170000
+_LEAST = 2
+"""Seconds; psycopg knows no fewer."""
 
 
 class Link(psycopg.Connection[Any]):
@@ -34,11 +38,24 @@ class Link(psycopg.Connection[Any]):
 
     @classmethod
     def _connect_gen(cls, conninfo: str = "") -> Generator[Any, Any, Self]:
-        return _watched(super()._connect_gen(conninfo), cls.watch)
+        return _watched(super()._connect_gen(conninfo), cls.attempt())
+
+    @classmethod
+    def attempt(cls) -> Callable[[], None]:
+        """What is called while it waits for one host."""
+        return cls.watch
 
     def wait(self, gen: Generator[Any, Any, _T], *args: Any, **kwargs: Any) -> _T:
         """See `psycopg.Connection.wait`. Raises what `watch` raises."""
         return super().wait(_watched(gen, self.watch), *args, **kwargs)
+
+    @property
+    def lift(self) -> str:
+        """What comes right behind BEGIN, so that the `transaction_timeout` of a role or database
+        does not end what we do: its clock runs on whatever other limit is set later. A session's
+        own setting would be anybody's behind PgBouncer."""
+        has = self.info.server_version >= _WITH_TRANSACTION_TIMEOUT
+        return "SET LOCAL transaction_timeout = 0;\n" if has else ""
 
     @property
     def is_idle(self) -> bool:
@@ -55,35 +72,47 @@ class Link(psycopg.Connection[Any]):
         )
 
 
-def connect(address: Reachable, seconds: float, watch: Callable[[], None] = Link.watch) -> Link:
-    """A new connection, made within so many seconds (psycopg waits for two at least, `watch` may
-    end that), or within those of the address where they are fewer. Of several hosts each has its
-    share: one that is silent leaves time for the next. Transactions are begun by hand; nothing is
-    prepared, so that a pooler may give each one to another server connection.
+def connect(
+    address: Reachable, seconds: float, clock: Clock, watch: Callable[[], None] = Link.watch
+) -> Link:
+    """A new connection, made within so many seconds, or within those of the address for each host
+    where they are fewer. Of several hosts each has its share: one that is silent leaves time for
+    the next. psycopg itself waits for two seconds at least. Transactions are begun by hand;
+    nothing is prepared, so that a pooler may give each one to another server connection.
     """
     parts = conninfo_to_dict(address.conninfo)
     hosts = str(parts.get("host") or parts.get("hostaddr") or "").count(",") + 1
-    wait = max(1, ceil(seconds / hosts))
-    asked = int(parts.get("connect_timeout") or wait)
+    has_names = _has_names(parts)
+    share = seconds / hosts
+    asked = int(parts.get("connect_timeout") or 0)
+    if asked > 0:
+        share = min(share, asked)
 
     class Watched(Link):
-        pass
+        @classmethod
+        def attempt(cls) -> Callable[[], None]:
+            until = clock.boot() + share
+            # While connecting there is no connection yet that could be told.
+            others = Link.watch if has_names else watch
+
+            def in_its_share() -> None:
+                others()
+                if clock.boot() >= until:
+                    raise psycopg.errors.ConnectionTimeout("connection timeout expired")
+
+            return in_its_share
 
     def made() -> Link:
         return Watched.connect(
             address.conninfo,
             autocommit=True,
             prepare_threshold=None,
-            connect_timeout=min(wait, asked) if asked > 0 else wait,
+            connect_timeout=max(_LEAST, ceil(share)),
         )
 
-    if _has_names(parts):
-        link = Background(made, Link.close).result(watch)
-        link.watch = watch
-        return link
-    # While connecting there is no connection yet that could be told.
-    Watched.watch = staticmethod(watch)
-    return made()
+    link = Background(made, Link.close).result(watch) if has_names else made()
+    link.watch = watch
+    return link
 
 
 def _has_names(parts: Mapping[str, Any]) -> bool:

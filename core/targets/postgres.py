@@ -87,7 +87,7 @@ class PostgresTarget:
         self._source_columns = source_columns
         self._fence_wait = fence_wait
         self._session = Session(read_address(config.url, SETTING, PATIENT), clock)
-        self._stream = Stream(self._session.address, self._session.go_on)
+        self._stream = Stream(self._session.address, clock, self._session.go_on)
         self._looked: _Looked | None = None
         self._raised: tuple[Fence, FenceRow] | None = None
         self._lock = RLock()

@@ -44,7 +44,7 @@ class BlockerWatch:
         if self.pid is None or self._clock.boot() < self._next:
             return
         self._next = self._clock.boot() + EVERY
-        with closing(connect(self._address, CONNECT_WAIT)) as link:
+        with closing(connect(self._address, CONNECT_WAIT, self._clock)) as link:
             for pid, user, program, client, ours in link.execute(_WHO, (self.pid,)).fetchall():
                 try:
                     ended = ours and link.execute("SELECT pg_terminate_backend(%s)", (pid,))

@@ -49,12 +49,11 @@ _GRACE = 2.0
 _LOCK_SHARE = 0.9
 """Of a transaction's time; sooner than its end, so that a lock is called a lock."""
 _OLDEST = 130000
-_WITH_TRANSACTION_TIMEOUT = 170000
 _LEAST, _MOST = 10, 2**31 - 1
 """Milliseconds; 0 would mean without end."""
 
 _BEGIN = """BEGIN ISOLATION LEVEL READ COMMITTED{mode};
-SET LOCAL lock_timeout = {lock};
+{lift}SET LOCAL lock_timeout = {lock};
 SET LOCAL statement_timeout = {limit};
 SET LOCAL idle_in_transaction_session_timeout = {limit};
 SET LOCAL DateStyle = 'ISO, YMD';
@@ -235,9 +234,9 @@ class Session:
         link = self._open()
         most = 0 if limit is None else _milliseconds(limit)
         lock = wait if limit is None else min(wait, limit * _LOCK_SHARE)
-        text = _BEGIN.format(mode=mode, lock=_milliseconds(lock), limit=most)
+        text = _BEGIN.format(mode=mode, lift=link.lift, lock=_milliseconds(lock), limit=most)
         if not mode:
-            if link.info.server_version >= _WITH_TRANSACTION_TIMEOUT:
+            if link.lift:
                 text += f";\nSET LOCAL transaction_timeout = {most}"
             text += _TO_WRITE
         with self._translated():
@@ -272,7 +271,7 @@ class Session:
         if self._link is not None and not self._link.closed:
             return self._link
         with self._translated():
-            link = connect(self.address, CONNECT_WAIT, self._look_up)
+            link = connect(self.address, CONNECT_WAIT, self._clock, self._look_up)
         try:
             self._check(link)
         except BaseException:

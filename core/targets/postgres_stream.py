@@ -18,6 +18,7 @@ from .postgres_lines import mended
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..ports import Clock
     from ..postgres.address import Address
     from ..postgres.link import Link
     from ..rows import KeySpan
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 _BATCH = 5000
 _CONNECT_WAIT = 20.0
-_BEGIN = b"""BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-SET LOCAL statement_timeout = 0;
+_BEGIN = """BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+{lift}SET LOCAL statement_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
 SET LOCAL DateStyle = 'ISO, YMD';
 SET LOCAL TimeZone = 'UTC';
@@ -37,8 +38,9 @@ SET LOCAL jit = off"""
 class Stream:
     """Ranges in order, from any one on. psycopg's errors come out as they are."""
 
-    def __init__(self, address: Address, watch: Callable[[], None]) -> None:
+    def __init__(self, address: Address, clock: Clock, watch: Callable[[], None]) -> None:
         self._address = address
+        self._clock = clock
         self._watch = watch
         self._link: Link | None = None
         self._rows: list[tuple[Any, bytes]] = []
@@ -100,8 +102,8 @@ class Stream:
 
     def _open(self, table: Table, span: KeySpan) -> None:
         self.close()
-        self._link = connect(self._address, _CONNECT_WAIT, self._watch)
-        self._link.execute(_BEGIN)
+        self._link = connect(self._address, _CONNECT_WAIT, self._clock, self._watch)
+        self._link.execute(_BEGIN.format(lift=self._link.lift).encode())
         sql, bounds = table.select_all(span.lower)
         declare = f"DECLARE reconcile_stream NO SCROLL CURSOR FOR {sql}"
         self._link.execute(declare.encode(), bounds)

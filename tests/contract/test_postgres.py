@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from threading import Event, Thread
@@ -15,6 +16,7 @@ from support.postgres_server import fresh_name, shared_server
 
 from reconcile.cli.environment import SystemClock
 from reconcile.core.errors import (
+    ConfigError,
     LeaseBusy,
     ReconcileError,
     StoreBusy,
@@ -23,6 +25,7 @@ from reconcile.core.errors import (
     WriteConflict,
 )
 from reconcile.core.model import ABSENT, Append, Delete, Kind, Put, Rate
+from reconcile.core.postgres.link import Link
 from reconcile.stores.postgres import PostgresStore, least_privileges
 from reconcile.stores.postgres_address import read_address
 from reconcile.stores.postgres_rows import Ask
@@ -31,6 +34,8 @@ from reconcile.stores.testing_support import JOB, KEY, TONIGHT, B, cursor_at, gr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from support.postgres_server import Server
 
     from reconcile.core.model import Lease, LeaseKey
 
@@ -245,6 +250,25 @@ class TestLimitsOfPostgresStore:
         assert link.execute(shown).fetchall() == before
         assert link.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
 
+    def test_limits_of_a_role_that_nothing_could_keep_to_are_not_ours(self, harness) -> None:
+        with short_lived_role(harness.server) as role:
+            url = harness.server.url(harness.schema, user=role)
+            store = PostgresStore(read_address(url), clock=SystemClock(), patience=PATIENCE)
+            everything(store)
+            store.close()
+
+    def test_a_role_whose_transactions_end_before_they_begin_is_a_wrong_one(
+        self, harness, monkeypatch
+    ) -> None:
+        store = harness.open()
+        monkeypatch.setattr(Link, "lift", "SELECT pg_sleep(1);\n")
+        with short_lived_role(harness.server) as role:
+            url = harness.server.url(harness.schema, user=role)
+            with pytest.raises(ConfigError, match="transaction_timeout") as refused:
+                PostgresStore(read_address(url), clock=SystemClock(), patience=PATIENCE)
+            assert "ALTER ROLE … RESET transaction_timeout" in refused.value.hint
+        assert store.facts().id
+
     def test_an_interrupt_inside_a_transaction_leaves_none_open(self, harness) -> None:
         store = harness.open()
         lease = grant(store, "r1")
@@ -320,7 +344,7 @@ class TestTablesOfPostgresStore:
         with pytest.raises(StoreUnusable, match="not reconcile's"):
             harness.open()
 
-    @pytest.mark.parametrize("schema", ['Odd "name" 50%', "ż" * 20, "ops's"])
+    @pytest.mark.parametrize("schema", ['Odd "name" 50%', "5%(job)s %(", "ż" * 20, "ops's"])
     def test_any_name_may_be_a_schemas(self, harness, schema: str) -> None:
         from urllib.parse import quote
 
@@ -387,6 +411,20 @@ class TestTablesOfPostgresStore:
         harness.server.do(f"UPDATE {harness.schema}.{change}")
         with pytest.raises(StoreUnusable, match="damaged"):
             ask(store)
+
+
+@contextmanager
+def short_lived_role(server: Server) -> Iterator[str]:
+    """A role whose own limits are milliseconds."""
+    role = fresh_name("hasty")
+    limits = ("transaction", "statement", "idle_in_transaction_session", "idle_session", "lock")
+    server.do(f"CREATE ROLE {role} LOGIN SUPERUSER")
+    server.do(*(f"ALTER ROLE {role} SET {limit}_timeout = 5" for limit in limits))
+    server.do(f"ALTER ROLE {role} SET transaction_timeout = 2")
+    try:
+        yield role
+    finally:
+        server.do(f"REASSIGN OWNED BY {role} TO CURRENT_USER", f"DROP ROLE {role}")
 
 
 def everything(store: PostgresStore) -> None:

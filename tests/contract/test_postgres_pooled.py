@@ -10,8 +10,9 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
-from support.pgbouncer import Bouncer, shared_bouncer
+from support.pgbouncer import Bouncer, own_bouncer, shared_bouncer
 from support.postgres_server import fresh_name, shared_server
 
 from reconcile.cli.environment import SystemClock
@@ -27,7 +28,7 @@ from reconcile.stores.testing import (
     KeepContract,
     StoreContract,
 )
-from reconcile.stores.testing_support import JOB, grant
+from reconcile.stores.testing_support import JOB, cursor_at, grant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +111,23 @@ def test_a_connection_is_served_by_several_sessions(harness) -> None:
 
     stores[1]._server.write(hold)
     assert len(sessions) == 2
+
+
+def test_a_roles_own_limits_are_neither_kept_to_nor_changed_for_others(clock) -> None:
+    bouncer, limits = own_bouncer(), ("transaction", "statement", "idle_in_transaction_session")
+    set_limit = f"ALTER ROLE {bouncer.role} SET {{}}_timeout = 5"
+    shared_server().do(*map(set_limit.format, limits))
+    address = read_address(bouncer.url(fresh_name("pooled")))
+    store = PostgresStore(address, clock=clock, patience=10)
+    try:
+        assert store.commit(grant(store, "r1").fence, 1, [cursor_at(1)])
+        with psycopg.connect(address.conninfo, autocommit=True) as other:
+            shown = [other.execute(f"SHOW {limit}_timeout".encode()).fetchone() for limit in limits]
+        assert shown == [("5ms",)] * 3
+    finally:
+        store.close()
+        bouncer.stop()
+        shared_server().drop(address.schema)
 
 
 @pytest.mark.parametrize(

@@ -414,6 +414,12 @@ def test_an_old_server_is_refused(opens: Opens) -> None:
         assert "Valkey" in error.hint
 
 
+def test_something_else_that_answers_is_no_server(opens: Opens) -> None:
+    for port in answering({"INFO": b"HTTP/1.1 400 Bad Request\r\n"}):
+        url = f"redis://127.0.0.1:{port}"
+        refused(lambda url=url: opens(url), StoreUnreachable, "is no Redis or Valkey server")
+
+
 @pytest.mark.parametrize(
     ("answer", "error", "says"),
     [
@@ -506,6 +512,26 @@ def hold(server, *, stopped: bool) -> None:
     import signal
 
     server._process.send_signal(signal.SIGSTOP if stopped else signal.SIGCONT)
+
+
+def test_servers_that_are_no_sentinels_are_a_wrong_address(server, admin, opens: Opens) -> None:
+    where = f"127.0.0.1:{server.port}"
+    error = refused(
+        lambda: opens(f"redis+sentinel://{where},{where}/main"), ConfigError, "is no sentinel"
+    )
+    assert "redis://HOST:6379" in error.hint
+    # A sentinel may be among those that do not answer.
+    refused(
+        lambda: opens(f"redis+sentinel://{where},127.0.0.1:1/main"),
+        StoreUnreachable,
+        "no sentinel that answers",
+    )
+    admin.config_set("requirepass", SECRET)
+    try:
+        url = f"redis+sentinel://{where}/main"
+        refused(lambda: opens(url), AccessDenied, "refuses this user or password")
+    finally:
+        admin.config_set("requirepass", "")
 
 
 def test_sentinels_name_the_primary(pair, opens: Opens, tmp_path) -> None:

@@ -175,7 +175,7 @@ class TestSilence:
         wire.proxy.delay(b"", 0.15)
         hosts = f"127.0.0.1:{port},127.0.0.1:{wire.proxy.port}"
         with silent:
-            store = opened(f"postgresql://postgres@{hosts}/postgres?schema={wire.schema}", 3.5)
+            store = opened(f"postgresql://postgres@{hosts}/postgres?schema={wire.schema}", 1.8)
         assert store.facts().id == wire.direct.facts().id
         store.close()
 

@@ -263,7 +263,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(
     endless = "SET LOCAL statement_timeout = 0"
     once(monkeypatch, "tried", before=lambda session: session.execute(endless))
     monkeypatch.setattr("reconcile.core.targets.postgres_session._GRACE", 0.2)
-    monkeypatch.setattr("reconcile.core.targets.postgres_session._WITH_TRANSACTION_TIMEOUT", 10**9)
+    monkeypatch.setattr("reconcile.core.postgres.link._WITH_TRANSACTION_TIMEOUT", 10**9)
     before = RealClock().boot()
     with pytest.raises(TargetUnreachable, match="did not answer in time"):
         commit(target, GRANTS, ROWS, time=0.5)
@@ -321,6 +321,17 @@ def test_the_server_is_told_how_long_a_commit_may_take_for_this_transaction_alon
     assert target._session._link is not None
     left = target._session._link.execute("SHOW idle_in_transaction_session_timeout").fetchone()
     assert left == ("0",)
+
+
+def test_limits_of_the_role_do_not_end_what_may_take_longer(bed: PostgresBed) -> None:
+    role = bed.role("ALL", "ALTER ROLE {role} SUPERUSER")
+    for limit in ("transaction", "statement", "idle_in_transaction_session", "lock"):
+        bed.do(f"ALTER ROLE {role} SET {limit}_timeout = 5")
+    target = bed.fenced(url=bed.server.url(user=role))
+    with target._session.reading(1):
+        target._session.rows("SELECT pg_sleep(0.01)")
+    commit(target, GRANTS, ROWS)
+    assert not untouched(bed)
 
 
 def test_a_lease_that_is_over_before_the_commit_takes_all_of_it_back(

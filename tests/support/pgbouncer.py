@@ -139,6 +139,11 @@ def certificate(folder: Path) -> None:
 @cache
 def shared_bouncer() -> Bouncer:
     """The one of this process."""
+    return own_bouncer()
+
+
+def own_bouncer() -> Bouncer:
+    """One more, gone with this process."""
     program()
     folder = Path(tempfile.mkdtemp(prefix="reconcile-pgb-"))
     folder.chmod(0o755)

@@ -61,6 +61,13 @@ def test_an_address_is_taken_apart(
     assert (address.schema, address.shown) == (schema, shown)
 
 
+@pytest.mark.parametrize("encoding", ["latin1", "auto", "sql_ascii"])
+def test_another_encoding_than_the_one_that_is_used_is_refused(encoding: str) -> None:
+    assert read_address("postgresql://h/rec?client_encoding=UTF-8").schema == "reconcile"
+    with pytest.raises(ConfigError, match="its client_encoding is another than UTF8"):
+        read_address(f"postgresql://h/rec?client_encoding={encoding}")
+
+
 def test_a_user_who_asks_for_another_kind_of_server_is_not_overruled() -> None:
     address = read_address("postgresql://h/rec?target_session_attrs=primary")
     assert conninfo_to_dict(address.conninfo)["target_session_attrs"] == "primary"

@@ -81,6 +81,9 @@ def test_sentinels_are_several_hosts_and_a_service() -> None:
     [
         ("http://h", "no address of a Redis or Valkey server", "redis://HOST/0"),
         ("redis://h:port", "a port that is no number", "percent-encode"),
+        ("redis://[::1", "a [ that no ] ends", "redis://[::1]:6379/0"),
+        ("redis://[::1]7", "a [ that no ] ends", "redis://[::1]:6379/0"),
+        ("redis+sentinel://a,[::1/s", "a [ that no ] ends", "redis://[::1]:6379/0"),
         ("redis://h:0", "a port that is no number", "percent-encode"),
         ("redis://h:65536", "a port that is no number", "percent-encode"),
         (f"redis://:{SECRET}?x@h", "an option that is not known", "known are wait, prefix"),

@@ -59,7 +59,11 @@ def test_connections_of_one_opener_in_memory_share_a_server() -> None:
     assert connect().facts().default_ttl == TTL_ONE_HOST
 
 
-KNOWN = "memory:, postgres:, postgresql:, redis:, rediss:, sqlite:, unix:, valkey:, valkeys:"
+KNOWN = (
+    "memory:, postgres:, postgresql:, redis:, redis+sentinel:, redis+unix:, rediss:, "
+    "rediss+sentinel:, sqlite:, unix:, valkey:, valkey+sentinel:, valkey+unix:, valkeys:, "
+    "valkeys+sentinel:"
+)
 
 
 @pytest.mark.parametrize(
