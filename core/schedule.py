@@ -61,18 +61,16 @@ class Schedule:
     def __init__(
         self, expression: str, timezone: str = calendars.UTC_NAME, dst: Dst = calendars.USUAL_DST
     ) -> None:
-        self._parts = [_Part(None, calendar(expression, timezone, dst), timezone)]
+        self._parts = [_Part(None, expression, timezone, dst)]
+        _ = self._parts[0].calendar
 
     @classmethod
     def of(cls, versions: Sequence[Version]) -> Schedule:
-        """The schedule made of versions, oldest first. The first has no beginning."""
+        """The schedule made of versions, oldest first. The first has no beginning. What an old
+        version says is read when somebody asks about its time: a job may have had many."""
         self = cls.__new__(cls)
         self._parts = [
-            _Part(
-                v.since if n else None,
-                calendar(v.expression, v.timezone, v.dst) if v.expression else None,
-                v.timezone,
-            )
+            _Part(v.since if n else None, v.expression, v.timezone, v.dst)
             for n, v in enumerate(versions)
         ]
         return self
@@ -87,7 +85,9 @@ class Schedule:
         """The newest scheduled instant not later than this one (nor before `not_before`)."""
         for since, before, part in reversed(self._spans()):
             bound = instant if before is None else min(instant, before - TICK)
-            found = next(part.until(bound), None)
+            if since is not None and bound < since:
+                continue
+            found = next(part.calendar.until(bound), None)
             if found is not None and (since is None or found >= since):
                 return None if not_before is not None and found < not_before else found
         return None
@@ -110,13 +110,15 @@ class Schedule:
     def period(self) -> timedelta | None:
         """The smallest gap of the version in force, on the wall clock, where a day is always
         24 hours; None while the job is on demand."""
-        now = self._parts[-1].calendar
-        return None if now is None else now.period()
+        now = self._parts[-1]
+        return None if now.expression is None else now.calendar.period()
 
     def interval_id(self, instant: datetime) -> str:
         """How users spell this instant. One that is not on the schedule has the long id."""
-        then = self._part(instant).calendar
-        if then is None or not then.once_a_day or not self._is_intended(instant):
+        then = self._part(instant)
+        if then.expression is None or not then.calendar.once_a_day:
+            return instant_id(instant)
+        if not self._is_intended(instant):
             return instant_id(instant)
         if len(self._parts) > 1:
             midnight = datetime.combine(instant.astimezone(UTC), time(), UTC)
@@ -170,7 +172,7 @@ class Schedule:
             if before is not None and before <= instant:
                 continue
             bound = instant if since is None else max(instant, since - TICK)
-            for found in part.after(bound):
+            for found in part.calendar.after(bound):
                 if before is not None and found >= before:
                     break
                 yield found
@@ -183,12 +185,12 @@ class Schedule:
             low = after if since is None else max(after, since - TICK)
             high = until if before is None else min(until, before - TICK)
             if low < high:
-                yield low, high, part
+                yield low, high, part.calendar
 
-    def _spans(self) -> list[tuple[datetime | None, datetime | None, Calendar]]:
+    def _spans(self) -> list[tuple[datetime | None, datetime | None, _Part]]:
         ends = [part.since for part in self._parts[1:]] + [None]
         pairs = zip(self._parts, ends, strict=True)
-        return [(p.since, end, p.calendar) for p, end in pairs if p.calendar is not None]
+        return [(p.since, end, p) for p, end in pairs if p.expression is not None]
 
     def _part(self, instant: datetime) -> _Part:
         """The version that holds at an instant."""
@@ -196,12 +198,24 @@ class Schedule:
         return next(part for part in parts if part.since is None or part.since <= instant)
 
 
-class _Part(NamedTuple):
-    """A version with its calendar. `since` None: it has no beginning."""
+class _Part:
+    """A version with its calendar. `since` None: it has no beginning; `expression` None: the job
+    was on demand, and has no calendar."""
 
-    since: datetime | None
-    calendar: Calendar | None
-    timezone: str
+    def __init__(
+        self, since: datetime | None, expression: str | None, timezone: str, dst: Dst
+    ) -> None:
+        self.since, self.expression, self.timezone = since, expression, timezone
+        self._dst = dst
+        self._calendar: Calendar | None = None
+
+    @property
+    def calendar(self) -> Calendar:
+        """Made when it is first asked for. Raises as `calendars.calendar`."""
+        if self._calendar is None:
+            assert self.expression is not None, "a job on demand has none"
+            self._calendar = calendar(self.expression, self.timezone, self._dst)
+        return self._calendar
 
 
 def instant_id(instant: datetime) -> str:

@@ -22,22 +22,20 @@ from ..core.model import (
     Delete,
     Fence,
     Grant,
-    Kind,
     Lease,
     Put,
-    Record,
     StoreFacts,
 )
 from .encoding import check_rate, from_json_text, next_call, refuse_several_jobs, to_json_text
+from .memory_records import Records, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from ..core.model import Holder, JsonObject, LeaseKey, Rate, RunId, Write
+    from ..core.model import Holder, JsonObject, Kind, LeaseKey, Rate, Record, RunId, Write
     from ..core.ports import Clock
-
-_RecordKey = tuple[Kind, str, str]
+    from .memory_records import RecordKey
 
 
 @dataclass(slots=True)
@@ -49,22 +47,6 @@ class _Granted:
     seq: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """A record with its value as text, so that nobody can change it from outside."""
-
-    text: str
-    version: int
-    at: datetime
-    tag: str
-    blob: bytes | None
-
-    def record(self, kind: Kind, job: str, key: str) -> Record:
-        """The record as callers see it."""
-        value = from_json_text(self.text)
-        return Record(kind, job, key, value, self.version, self.at, self.tag, self.blob)
-
-
 @dataclass(slots=True)
 class MemoryServer:
     """All that the connections to one store share. `clock` is the store's clock."""
@@ -73,7 +55,7 @@ class MemoryServer:
     id: str
     guard: Lock = field(default_factory=Lock)
     leases: dict[LeaseKey, _Granted] = field(default_factory=dict)
-    records: dict[_RecordKey, _Stored] = field(default_factory=dict)
+    records: Records = field(default_factory=Records)
     buckets: dict[str, float] = field(default_factory=dict)
     appended: int = 0
 
@@ -202,8 +184,7 @@ class MemoryStore:
     def get(self, kind: Kind, job: str, key: str) -> Record | None:
         """See `Store.get`."""
         with self._server.guard:
-            found = self._server.records.get((kind, job, key))
-            return None if found is None else found.record(kind, job, key)
+            return self._server.records.record((kind, job, key))
 
     def scan(
         self,
@@ -219,17 +200,17 @@ class MemoryStore:
     ) -> Sequence[Record]:
         """See `Store.scan`."""
         with self._server.guard:
-            found = [
-                (key, stored)
-                for (its_kind, its_job, key), stored in self._server.records.items()
-                if (its_kind, its_job) == (kind, job)
-                and key.startswith(prefix)
-                and (not after or key > after)
-                and (not before or key < before)
-                and (not tag or stored.tag == tag)
-            ]
-            found.sort(key=lambda pair: pair[0], reverse=newest_first)
-            return [stored.record(kind, job, key) for key, stored in found[: max(0, limit)]]
+            page = self._server.records.page(
+                kind,
+                job,
+                prefix=prefix,
+                after=after,
+                before=before,
+                tag=tag,
+                limit=limit,
+                newest_first=newest_first,
+            )
+            return list(page)
 
     def take(self, bucket: str, rate: Rate, n: int = 1) -> float:
         """See `Store.take`. ValueError where n calls could never be had at once."""
@@ -276,26 +257,28 @@ class MemoryStore:
         )
 
     def _apply(self, writes: Sequence[Write]) -> None:
-        """All of the batch or nothing: it is built on a copy that then takes the place."""
-        records, appended = dict(self._server.records), self._server.appended
+        """All of the batch or nothing: what it changes is gathered, then it takes place."""
+        records, appended = self._server.records, self._server.appended
+        changes: dict[RecordKey, Stored | None] = {}
         at = self._server.clock.now()
         for write in writes:
             if isinstance(write, Delete):
-                records.pop((write.kind, write.job, write.key), None)
+                changes[write.kind, write.job, write.key] = None
                 continue
             text = to_json_text(write.value)
             if isinstance(write, Append):
                 appended += 1
                 key = f"{write.prefix}/{appended:020d}"
-                records[write.kind, write.job, key] = _Stored(text, 1, at, "", None)
+                changes[write.kind, write.job, key] = Stored(text, 1, at, "", None)
             else:
-                version = _next_version(write, records.get((write.kind, write.job, write.key)))
-                stored = _Stored(text, version, at, write.tag, write.blob)
-                records[write.kind, write.job, write.key] = stored
-        self._server.records, self._server.appended = records, appended
+                name = write.kind, write.job, write.key
+                version = _next_version(write, changes.get(name, records.get(name)))
+                changes[name] = Stored(text, version, at, write.tag, write.blob)
+        records.take(changes)
+        self._server.appended = appended
 
 
-def _next_version(put: Put, found: _Stored | None) -> int:
+def _next_version(put: Put, found: Stored | None) -> int:
     version = ABSENT if found is None else found.version
     if put.expect not in (ANY, version):
         raise WriteConflict(

@@ -20,8 +20,8 @@ from support.backfills import MINUTE, NAME, NOW, Bed, job, minutes, most_in
 from reconcile.core.config import CatchUpConfig, EntitlementsConfig, SourceConfig, TargetConfig
 from reconcile.core.errors import OldOverNew, UsageError
 from reconcile.core.model import State
-from reconcile.core.operations import pausing, pruning
-from reconcile.core.operations.application import ActRequest
+from reconcile.core.operations import pausing, pruning, trigger
+from reconcile.core.operations.application import ActRequest, RunRequest
 from reconcile.stores.memory import MemoryServer
 from reconcile.stores.testing import MovedClock
 
@@ -148,6 +148,16 @@ def test_what_is_completed_already_is_left_alone() -> None:
     assert (asked.total, asked.to_run, asked.standing) == (6, 4, 2)
     finish(bed)
     assert begun(bed) == [*IDS[2:4], *IDS[:2], *IDS[4:]]
+
+
+def test_what_a_person_made_up_and_had_rerun_is_not_counted_as_a_scheduled_one() -> None:
+    bed = made()
+    bed.clock.takes(7)
+    report = trigger.run(bed.app(), RunRequest(NAME, now=True, actor="bob", reason="now"))
+    bed.rerun(report.intervals[0].interval)
+    bed.clock.takes(60)
+    asked = bed.ask(IDS[0], "latest").view.backfill.record
+    assert (asked.to_run, asked.standing, asked.opened) == (asked.total, 0, 0)
 
 
 def test_what_it_has_still_to_see_is_not_pruned() -> None:

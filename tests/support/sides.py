@@ -17,6 +17,7 @@ from reconcile.core.ports import Clock, Store
 from reconcile.core.rows import KeySpan
 from reconcile.core.targets.sqlite import SqliteTarget
 from reconcile.stores.memory import MemoryServer
+from reconcile.stores.memory_records import Records
 from reconcile.stores.sqlite import SqliteStore
 
 Table: TypeAlias = "dict[tuple[str, str], str]"
@@ -74,16 +75,17 @@ class MemoryStoreSide:
     def snapshot(self) -> Any:
         server = self._server
         leases = {key: copy(granted) for key, granted in server.leases.items()}
-        return server.id, leases, server.records, server.appended
+        return server.id, leases, server.records.copy(), server.appended
 
     def restore(self, snapshot: Any) -> None:
         server = self._server
-        server.id, leases, server.records, server.appended = snapshot
+        server.id, leases, records, server.appended = snapshot
+        server.records = records.copy()
         server.leases = {key: copy(granted) for key, granted in leases.items()}
 
     def wipe(self) -> None:
         self._made += 1
-        self.restore((f"store-{self._made}", {}, {}, 0))
+        self.restore((f"store-{self._made}", {}, Records(), 0))
 
     def close(self) -> None:
         pass

@@ -221,7 +221,7 @@ def test_a_dry_run_drops_nothing_and_counts_all(place: Place) -> None:
     for number in range(230):
         place.night(number)
     place.days_later(229 + 60)
-    before = dict(place.server.records)
+    before = place.server.records.copy()
     told = place.prune(dry_run=True)
     assert place.server.records == before
     assert told.dropped == place.prune().dropped

@@ -3,12 +3,14 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice, pairwise
 from time import perf_counter
+from typing import Any
 
 import pytest
 from cronsim import CronSim
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from reconcile.core import schedule
 from reconcile.core.calendars.cron import AT_NAMES
 from reconcile.core.errors import ConfigError, UsageError
 from reconcile.core.schedule import TICK, Schedule, Version, instant_id, read_id
@@ -320,3 +322,24 @@ class TestVersions:
         if found:
             assert schedule.count(instant, found[-1]) == len(found)
             assert schedule.latest_until(found[0] - TICK) == schedule.latest_until(instant)
+
+
+def test_what_an_old_version_says_is_read_only_when_somebody_asks_about_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    days = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day) for day in range(90)]
+    made = Schedule.of([Version(day, f"{n % 60} 2 * * *") for n, day in enumerate(days)])
+    read: list[str] = []
+    real = schedule.calendar
+
+    def calendar(expression: str, *rest: Any) -> object:
+        read.append(expression)
+        return real(expression, *rest)
+
+    monkeypatch.setattr(schedule, "calendar", calendar)
+    last = days[-1] + timedelta(days=30)
+    assert made.latest_until(last) == last.replace(hour=2, minute=29) - timedelta(days=1)
+    assert made.next_after(last) == last.replace(hour=2, minute=29)
+    assert read == ["29 2 * * *"]
+    assert made.next_after(days[50]) == days[50].replace(hour=2, minute=50)
+    assert read == ["29 2 * * *", "50 2 * * *"]

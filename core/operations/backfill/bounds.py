@@ -135,6 +135,10 @@ def _newest(app: Application, job: Job, seen: Look) -> datetime | None:
     return max(known, default=None)
 
 
+_BY_SCHEDULE = (Trigger.SCHEDULE, Trigger.BACKFILL)
+"""Triggers of what was scheduled; a person may have rerun what he had asked for himself."""
+
+
 class _Counts(NamedTuple):
     total: int = 0
     standing: int = 0
@@ -162,7 +166,7 @@ def _tallied_stored(
     seen: Look, value: JsonObject, first: datetime, last: datetime
 ) -> tuple[int, int]:
     """As `_tallied`, without reading all of a record where that is not needed."""
-    if value.get("span", 1) != 1 or value.get("trigger") == Trigger.MANUAL:
+    if value.get("span", 1) != 1 or value.get("trigger") not in _BY_SCHEDULE:
         return _tallied(seen, IntervalRecord.from_json(value), first, last)
     state = value.get("state")
     return int(state == State.COMPLETED), int(state in (State.PENDING, State.UNFINISHED))
@@ -173,7 +177,7 @@ def _tallied(
 ) -> tuple[int, int]:
     assert seen.schedule is not None, "the job has a schedule"
     number = 1
-    if record.span > 1 or record.trigger is Trigger.MANUAL:
+    if record.span > 1 or record.trigger not in _BY_SCHEDULE:
         low = max(first, record.scheduled_at)
         high = min(last, record.until_at or record.scheduled_at)
         number = seen.schedule.count(low - TICK, high)
