@@ -30,6 +30,7 @@ COMMANDS = {
     "prune": ("prune", "Drop what is older than keep in [store]."),
     "config": ("config", "Check the configuration and print what it means."),
     "init": ("init", "Write a configuration, or a ready demo."),
+    "units": ("units", "Print a crontab line, or a systemd service and timer."),
 }
 """Name of each command, its module in `commands` (which has a function of the name), and
 its line of help."""

@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from ..core.ports import Clock, Entropy, Host, StopSignal
+    from .delivery.manager import ServiceManager
 
 
 NAME = "reconcile"
@@ -112,8 +113,10 @@ class Environment:
     in; `state_folder` takes the traceback of a bug. `journald` says that standard error
     goes to the journal, which dates its lines itself. `heed_signals` makes `stop` know of
     signals: work that can stop at a checkpoint calls it, everything else may be killed.
-    `program` is what a user types to call this program again. `tell` takes the object of
-    `run --json`, for a process of ours that waits for it.
+    `program` is what a user types to call this program again; `installation` are its file and the
+    folders that it needs, empty where it is no file of its own. `ahead` is how far the clock on
+    the wall here is ahead of UTC. `manager` is systemd, where it started this as a service.
+    `tell` takes the object of `run --json`, for a process of ours that waits for it.
     """
 
     stdin: TextIO
@@ -134,6 +137,9 @@ class Environment:
     width: int = 80
     heed_signals: Callable[[], None] = field(default=lambda: None)
     program: str = NAME
+    installation: tuple[Path, ...] = ()
+    ahead: timedelta = timedelta()
+    manager: ServiceManager | None = None
     tell: Callable[[str], None] | None = None
     closed: set[int] = field(default_factory=set)
     """Streams that nobody reads any more, by `id`."""
@@ -200,6 +206,9 @@ def real_environment() -> Environment:
         width=_width(os.environ),
         heed_signals=signals.install,
         program=_program(sys.argv[0], os.environ.get("PATH", "")),
+        installation=_installation(sys.argv[0], os.environ),
+        ahead=timedelta(seconds=time.localtime().tm_gmtoff),
+        manager=_manager(os.environ),
     )
 
 
@@ -244,6 +253,23 @@ def _program(called: str, path: str) -> str:
         if os.access(found, os.X_OK):
             return NAME if os.path.realpath(found) == os.path.realpath(called) else called
     return called
+
+
+def _manager(environ: Mapping[str, str]) -> ServiceManager | None:
+    if not environ.get("NOTIFY_SOCKET"):
+        return None
+    from .delivery.manager import ServiceManager
+
+    return ServiceManager(environ, SystemClock())
+
+
+def _installation(called: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The console script, as it was called or beside this Python; where Python and we are."""
+    package = Path(__file__).parents[1]
+    for path in (_cwd(environ) / called, Path(sys.executable).with_name(NAME)):
+        if path.name == NAME and os.access(path, os.X_OK) and path.is_file():
+            return (path, path.resolve(), Path(sys.prefix), Path(sys.base_prefix), package)
+    return ()
 
 
 def _cwd(environ: Mapping[str, str]) -> Path:

@@ -16,6 +16,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from .delivery.manager import without_manager
 from .environment import real_environment
 from .exit_codes import ExitCode
 from .main import main
@@ -111,7 +112,7 @@ class Fleet:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=env.cwd,
-                env=dict(env.environ),
+                env=without_manager(env.environ),
                 pass_fds=[writer],
                 start_new_session=True,  # the terminal's Ctrl-C comes to us alone, and is passed on
             )
@@ -125,6 +126,8 @@ class Fleet:
         return one
 
     def _relay(self) -> None:
+        if self._env.manager is not None:
+            self._env.manager.alive()  # the children's leases end them where nothing moves
         for key, _ in self._selector.select(POLL_SECONDS):
             one: _Child = key.data
             some = os.read(key.fd, 1 << 16)

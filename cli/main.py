@@ -48,6 +48,9 @@ def main(argv: Sequence[str], env: Environment) -> int:
         return ExitCode.SIGINT
     except Exception as error:  # a defect must not look like a job that failed (1)
         return _refuse(call, _bug(env, error), ExitCode.BUG)
+    finally:
+        if env.manager is not None:
+            env.manager.stopping()
 
 
 def _call(argv: Sequence[str], call: Call) -> int:

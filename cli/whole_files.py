@@ -45,6 +45,28 @@ def write_whole(path: Path, content: bytes) -> None:
         os.close(file)
 
 
+def replace_whole(path: Path, content: bytes) -> None:
+    """Put another content into a file's place, with its mode and, where it may be given, its owner.
+
+    Whoever reads it meanwhile finds the one or the other. Raises `OSError`, having changed nothing.
+    """
+    found = path.stat()
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            _write(file, content)
+            if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(file, found.st_uid, found.st_gid)
+            os.fchmod(file, stat.S_IMODE(found.st_mode))
+        finally:
+            os.close(file)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
 def holds(path: Path, content: bytes) -> bool:
     """Whether there is a file of exactly that content."""
     try:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from ..core.config import Config, Job
     from ..core.events import Report
@@ -49,6 +48,8 @@ def application(
         report = Heartbeat(addresses(config.jobs.values()), report).report
     host = _Onlooker(env.host) if only_looks else env.host
     runtime = Runtime(env.clock, host, env.entropy, env.stop, reached, report)
+    if env.manager is not None:
+        runtime = runtime._replace(alive=env.manager.alive)
     return Application(
         config=config,
         runtime=runtime,
@@ -132,26 +133,17 @@ def _opener(config: Config, env: Environment, host: Host) -> Callable[[], Store]
     return counting
 
 
-def _spool_folder(config: Config) -> Path:
-    """Where files are sorted: beside the store, or where that would be if it were a file."""
-    from ..core.config import sqlite_path
-    from ..core.toml import default_store
-
-    url = config.store.url
-    store = sqlite_path(url if url.startswith("sqlite:") else default_store(config.path))
-    return store.with_name(f"{store.name}-spool")
-
-
 def _builder(config: Config, env: Environment) -> Callable[[Job], Work]:
     def build(job: Job) -> Work:
         from ..core.config import default_ttl
+        from ..core.needs import spools
         from ..core.sources import open_source
         from ..core.sources.spool import Spools
         from ..core.targets import open_target
         from ..core.work.entitlements.work import EntitlementsWork
 
-        spools = Spools(_spool_folder(config), job.name)
-        source = open_source(job.work.source, spools)
+        sorted_files = Spools(spools(config), job.name)
+        source = open_source(job.work.source, sorted_files)
         fence_wait = job.work.fence_wait or job.lease.ttl or default_ttl(config.store.url)
         target = open_target(
             job.work.target,
@@ -160,6 +152,6 @@ def _builder(config: Config, env: Environment) -> Callable[[Job], Work]:
             job.work.source.columns,
             fence_wait=fence_wait,
         )
-        return EntitlementsWork(job, source, target, fence_wait, spools)
+        return EntitlementsWork(job, source, target, fence_wait, sorted_files)
 
     return build

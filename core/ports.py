@@ -98,7 +98,8 @@ class Runtime(NamedTuple):
     """Everything that enters from outside the program, handed to those who need it.
 
     `reached` is called with the name of each step a trigger passes (see `core/engine.py`),
-    `report` with what a user may want to see.
+    `report` with what a user may want to see. `alive` is called by the thread that renews, each
+    time that renewal's rule of progress holds; it must not wait.
     """
 
     clock: Clock
@@ -107,6 +108,7 @@ class Runtime(NamedTuple):
     stop: StopSignal
     reached: Callable[[str], None]
     report: Callable[[Report], None]
+    alive: Callable[[], None] = lambda: None
 
 
 class Notifier(Protocol):

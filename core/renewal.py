@@ -86,6 +86,7 @@ class Renewal:
     def _renew(self, fence: Fence, progress: int) -> None:
         """One request. Unknown is neither kept nor lost, until the window is over; so is a
         store that cannot be opened yet."""
+        self._runtime.alive()
         try:
             if self._store is None:
                 self._store = self._open_store()

@@ -348,7 +348,17 @@ def _is_found_dry(report: IntervalReport) -> bool:
 
 
 def watch(call: Call, *, dry_run: bool = False) -> Watcher:
-    """The watcher this call wants. What a dry run found is data, which it does not show."""
+    """The watcher this call wants, and systemd with it. What a dry run found is data, which it does
+    not show."""
+    watcher = _wanted(call, dry_run=dry_run)
+    if call.env.manager is None:
+        return watcher
+    from .managed import Managed
+
+    return Managed(watcher, call.env.manager)
+
+
+def _wanted(call: Call, *, dry_run: bool) -> Watcher:
     if call.options.json:
         return Silent(call, dry_run=dry_run)
     if call.options.quiet:

@@ -63,7 +63,7 @@ _UNFINISHED = ("\N{HORIZONTAL ELLIPSIS}", "~")
 
 _COMMAND = re.compile(
     r"\breconcile (?=(?:run|resume|status|rerun|backfill|skip|stop|pause|unpause|changes|prune"
-    r"|config|init)\b)"
+    r"|config|init|units|add)\b)"
 )
 """Where a text of the core names a command to type."""
 

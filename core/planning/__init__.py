@@ -47,7 +47,7 @@ than its now are void: they neither cover nor delay anything.
 
 from .decisions import Blocked, Decision, Due, Skip, Waiting
 from .pauses import Pause, in_force, paused, pauses_of, unpaused
-from .policy import deadline, deadline_of, knock, retry_at, window
+from .policy import deadline, deadline_of, hits, knock, retry_at, window
 from .versions import first_horizon, floor, schedule_of, seen, timezone_at
 from .walk import LONG_SKIP, decide
 
@@ -64,6 +64,7 @@ __all__ = [
     "decide",
     "first_horizon",
     "floor",
+    "hits",
     "in_force",
     "knock",
     "paused",

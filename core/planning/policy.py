@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,6 @@ from ..config import DAY, HOUR, MINUTE
 from ..records import from_text
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from ..config import Job
     from ..model import Interval
     from ..records import IntervalRecord
@@ -54,13 +52,19 @@ def deadline(job: Job, schedule: Schedule | None) -> timedelta:
     return min(max(period, 15 * MINUTE), DAY)
 
 
-def knock(schedule: Schedule) -> timedelta:
+def knock(schedule: Schedule, shift: timedelta = timedelta()) -> timedelta:
     """How often cron has to knock: the largest of 10, 5 and 1 minutes that hits every scheduled
-    minute; for a schedule by the second, every minute. Judged by a sample of its instants."""
-    minutes = {
-        instant.minute for instant in islice(schedule.between(SAMPLE_FROM, SAMPLE_UNTIL), SAMPLE)
-    }
-    return next(step * MINUTE for step in (10, 5, 1) if all(n % step == 0 for n in minutes))
+    minute; for a schedule by the second, every minute. `shift` is how far the clock on cron's
+    wall is ahead of UTC."""
+    return next(step * MINUTE for step in (10, 5, 1) if hits(schedule, step * MINUTE, shift))
+
+
+def hits(schedule: Schedule, every: timedelta, shift: timedelta = timedelta()) -> bool:
+    """Whether knocks so far apart, one of them at midnight, hit every scheduled minute; judged by
+    a sample of them."""
+    by = min(every, MINUTE)
+    some = islice(schedule.between(SAMPLE_FROM, SAMPLE_UNTIL), SAMPLE)
+    return all((instant + shift - SAMPLE_FROM) // by * by % every < by for instant in some)
 
 
 def window(job: Job, schedule: Schedule | None) -> timedelta:

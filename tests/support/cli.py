@@ -10,6 +10,7 @@ import io
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,8 @@ class Cli:
     environ: Mapping[str, str] = field(default_factory=dict)
     typed: str = ""
     program: str = "reconcile"
+    installation: tuple[Path, ...] = (Path("/opt/reconcile/bin/reconcile"), Path("/opt/reconcile"))
+    ahead: timedelta = timedelta()
     requests: list[Any] = field(default_factory=list)
     calls: int = 0
 
@@ -109,6 +112,8 @@ class Cli:
             journald=self.journald,
             width=self.width,
             program=self.program,
+            installation=self.installation,
+            ahead=self.ahead,
         )
         code = main(argv, env)
         return Shown(argv, code, out.getvalue(), err.getvalue(), tuple(self.requests))

@@ -114,6 +114,8 @@ class Outside:
     steps: list[str]
     reports: list[Report]
     runtime: Runtime
+    signs: list[float]
+    """Boot times at which renewal was found to be right."""
 
 
 def outside(name: str = "a", clock: FakeClock | None = None) -> Outside:
@@ -123,8 +125,17 @@ def outside(name: str = "a", clock: FakeClock | None = None) -> Outside:
     stop = NoSignal()
     steps: list[str] = []
     reports: list[Report] = []
-    runtime = Runtime(clock, host, Counting(name), stop, steps.append, reports.append)
-    return Outside(clock, host, stop, steps, reports, runtime)
+    signs: list[float] = []
+    runtime = Runtime(
+        clock,
+        host,
+        Counting(name),
+        stop,
+        steps.append,
+        reports.append,
+        alive=lambda: signs.append(clock.boot()),
+    )
+    return Outside(clock, host, stop, steps, reports, runtime, signs)
 
 
 def eventually(condition: object, what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -295,6 +296,21 @@ def test_without_progress_renewal_stops_and_the_work_is_broken_off(
     assert begun + 600 <= clock.boot() <= begun + 604
     with pytest.raises(LeaseLapsed, match="no progress"):
         desk.keeper.progressed()
+
+
+def test_a_watchdog_hears_of_work_for_as_long_as_it_progresses(
+    desk: Desk, clock: FakeClock
+) -> None:
+    begun = clock.boot()
+    desk.keeper.acquire(TONIGHT, overlap=False)
+    pass_time(desk, 580)
+    desk.keeper.progressed()
+    moved = clock.boot()
+    while not desk.broken_off and clock.boot() < begun + 1400:
+        pass_time(desk, 2)
+    signs = [begun, *desk.out.signs]
+    assert moved + 580 <= signs[-1] <= moved + 600
+    assert max(b - a for a, b in pairwise(signs)) <= TERMS.ttl.total_seconds() / 4
 
 
 def test_progress_just_inside_the_deadline_is_left_alone(desk: Desk) -> None:

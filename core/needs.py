@@ -1,0 +1,72 @@
+"""What a job touches outside: what a unit or a person must leave it.
+
+Only what the configuration says is known. What a program of the user's touches is not, so a job
+that starts one (`programs`) can be promised nothing by taking things away from it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from .config import sqlite_path
+from .toml import default_store
+from .toml_endpoints import scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .config import Config, EntitlementsConfig, Job
+
+_LOCAL = ("sqlite", "memory")
+
+
+class Needs(NamedTuple):
+    """`reads` are files and folders, `writes` folders in which files are made, changed and
+    removed; all absolute, sorted, none twice. `store` is the store's file, where it is one.
+    `network`: it talks to other hosts. `programs`: those of the user's that it starts."""
+
+    reads: tuple[Path, ...]
+    writes: tuple[Path, ...]
+    store: Path | None
+    network: bool
+    programs: tuple[str, ...]
+
+
+def needs(config: Config, job: Job) -> Needs:
+    """What calls of `run` for that job need."""
+    reads, writes = {config.path.parent, job.origin.parent}, {spools(config).parent}
+    store = sqlite_path(config.store.url) if scheme(config.store.url) == "sqlite" else None
+    if store is not None:
+        writes.add(store.parent)
+    if config.alerts.metrics_file is not None:
+        writes.add(Path(config.alerts.metrics_file).parent)
+    work = job.work
+    reads.update(_sources(work))
+    if scheme(work.target.url) == "sqlite":
+        writes.add(sqlite_path(work.target.url).parent)
+    remote = {scheme(url) for url in (config.store.url, work.target.url)} - {*_LOCAL}
+    # Everything that this job sees of the others is their records: alerts of all are its to send.
+    heartbeats = any(one.heartbeat for one in config.jobs.values())
+    return Needs(
+        tuple(sorted(reads)),
+        tuple(sorted(writes)),
+        store,
+        network=bool(remote or heartbeats or config.alerts.notify or config.alerts.command),
+        programs=config.alerts.command[:1],
+    )
+
+
+def spools(config: Config) -> Path:
+    """The folder in which files are sorted: beside the store, or where that would be if it were
+    a file."""
+    url = config.store.url
+    store = sqlite_path(url if scheme(url) == "sqlite" else default_store(config.path))
+    return store.with_name(f"{store.name}-spool")
+
+
+def _sources(work: EntitlementsConfig) -> Iterator[Path]:
+    """The folders of what is read, as far as their names are fixed."""
+    for path in (work.source.path, work.source.manifest):
+        if path is not None:
+            yield Path(path.partition("{")[0] + "x").parent
