@@ -6,7 +6,8 @@ zombie whose last thread has ended, or belongs to a process that started at anot
 Everything else is alive: a stopped process, one that we may not look at (EPERM, or a /proc
 mounted with `hidepid`), a machine without an identity, a value that does not parse. A live
 holder that is taken for dead would mean two holders; a dead one taken for alive only costs
-the rest of its lease.
+the rest of its lease. A holder is not dead while something that it has started for a command
+lives: its supervisor, or what that one had to leave (`core/work/commands/supervision`).
 
 A start time is read in ticks since boot *of this time namespace*; its offset is taken off,
 so that both sides of a namespace agree. Taking off an offset that is no whole number of
@@ -110,18 +111,21 @@ class LinuxHost:
         return self._holder
 
     def is_dead(self, holder: Holder) -> bool:
-        """Whether that process is provably gone. Any doubt is False."""
-        if not self._sees(holder):
-            return False
-        try:
-            found = read_process(holder.pid)
-        except FileNotFoundError:
-            return _no_such_process(holder.pid)
-        except ProcessLookupError:
-            return True
-        except (OSError, ValueError, IndexError):
-            return False
-        return found.has_ended or abs(found.started - holder.started) > _ONE_TICK
+        """Whether that process is provably gone, with all commands that it ran. Any doubt is
+        False."""
+        return self._sees(holder) and _has_ended(holder) and not self._left_something(holder)
+
+    def _left_something(self, holder: Holder) -> bool:
+        """Whether something that it has started for a command may live."""
+        from ..core.work.commands.supervision.orphans import something_lives
+
+        ours = self.holder().user == holder.user
+        if not ours and not os.access(_PROC / "1/stat", os.R_OK):
+            return True  # /proc is mounted with `hidepid`, and shows us nothing of that user's
+        offset = int(boot_offset() * os.sysconf("SC_CLK_TCK"))
+        return something_lives(
+            holder.token, holder.started + offset, lambda pid: _user_of(pid) == holder.user
+        )
 
     def kill(self, holder: Holder) -> bool:
         """SIGKILL that very process and see it end; False where it cannot be verified, may
@@ -164,6 +168,26 @@ class LinuxHost:
             and holder.pid_namespace == me.pid_namespace
         )
         return known and here and _link(_PROC / "self") == str(os.getpid())
+
+
+def _has_ended(holder: Holder) -> bool:
+    try:
+        found = read_process(holder.pid)
+    except FileNotFoundError:
+        return _no_such_process(holder.pid)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError, IndexError):
+        return False
+    return found.has_ended or abs(found.started - holder.started) > _ONE_TICK
+
+
+def _user_of(pid: int) -> str:
+    """The login name of a process's user; empty where there is no such process any more."""
+    for line in _read(_PROC / str(pid) / "status").splitlines():
+        if line.startswith("Uid:"):
+            return user_name(int(line.split()[2]))
+    return ""
 
 
 def _no_such_process(pid: int) -> bool:

@@ -64,7 +64,8 @@ class Host(Protocol):
         ...
 
     def is_dead(self, holder: Holder) -> bool:
-        """Whether that process is provably gone. Any doubt is False."""
+        """Whether that process is provably gone, with all commands that it ran. Any doubt is
+        False."""
         ...
 
     def kill(self, holder: Holder) -> bool:

@@ -21,6 +21,7 @@ from support.commands import (
     wait_for,
 )
 
+from reconcile.cli.host import LinuxHost, read_process
 from reconcile.core.work.commands.supervision import LONGEST_LINE, Spec
 
 DAEMON = "setsid sh -c '(trap \"\" TERM; echo up >> {sink}; exec sleep 600) &' &"
@@ -288,6 +289,51 @@ def test_the_end_of_the_holder_wakes_a_supervisor_that_was_stopped(tmp_path: Pat
         os.kill(supervisor_of(spec), signal.SIGSTOP)
         holder.signal(signal.SIGKILL)
         wait_for(lambda: not living(spec), "the end of both")
+
+
+# --- when a holder is dead
+
+
+def test_a_killed_holder_is_not_dead_while_its_command_ends(tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+    wait = f'until [ -e "{go_on}" ]; do sleep 0.02; done; exit'
+    script = f"trap '{wait}' TERM; while :; do sleep 0.05; done"
+    here = LinuxHost(lambda: "here", lambda error: None)
+    with held(shell(script, kill_after=20.0), 60.0, tmp_path) as holder:
+        wait_for(lambda: len(living(holder.spec)) >= 2, "the command")
+        known = here.holder()._replace(
+            pid=holder.pid, started=read_process(holder.pid).started, token=holder.spec.holder
+        )
+        assert not here.is_dead(known)
+        holder.signal(signal.SIGKILL)
+        os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
+        assert not here.is_dead(known)
+        assert here.is_dead(known._replace(token="of one without commands"))
+        go_on.touch()
+        wait_for(lambda: here.is_dead(known), "its death")
+        assert living(holder.spec) == []
+
+
+def test_a_holder_killed_with_its_supervisor_is_not_dead_while_a_daemon_lives(
+    tmp_path: Path,
+) -> None:
+    sink = tmp_path / "sink"
+    spec = shell(DAEMON.format(sink=sink) + "exec sleep 600")
+    here = LinuxHost(lambda: "here", lambda error: None)
+    with held(spec, 60.0, tmp_path) as holder:
+        wait_for(sink.exists, "the daemon")
+        known = here.holder()._replace(
+            pid=holder.pid, started=read_process(holder.pid).started, token=spec.holder
+        )
+        os.kill(holder.pid, signal.SIGSTOP)  # or it would see to the daemon
+        os.kill(supervisor_of(spec), signal.SIGKILL)
+        holder.signal(signal.SIGKILL)
+        os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
+        wait_for(lambda: len(living(spec)) == 1, "the end of the command itself")
+        assert not here.is_dead(known)
+        (left,) = living(spec)
+        os.kill(int(left.split()[0]), signal.SIGKILL)
+        wait_for(lambda: here.is_dead(known), "its death")
 
 
 def newest(sink: Path) -> float:

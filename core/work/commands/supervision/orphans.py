@@ -46,17 +46,16 @@ def end_orphans(holder: str, run: str) -> tuple[Process, ...]:
     return tuple(Process(one.pid, one.name, why) for one, why in left)
 
 
-def something_lives(
-    holder: str, started: int, may_be_its: Callable[[int], bool], offset_ticks: int = 0
-) -> bool:
+def something_lives(holder: str, started: int, may_be_its: Callable[[int], bool]) -> bool:
     """Whether a supervisor of that holder, or a descendant of its commands, may live.
 
-    `started` is the holder's start time, before which none of them began. Of a process whose
-    variables may not be read, `may_be_its` says whether it may be one (by its number).
+    `started` is the holder's start time in ticks since boot, as this time namespace counts them:
+    nothing of it began before. Of a process whose variables may not be read, `may_be_its` says
+    by its number whether it could be one.
     """
     mark = mark_of(holder).encode()
     for process in processes.everyone():
-        if process.has_ended or process.started - offset_ticks < started - 1:
+        if process.has_ended or process.started < started - 1:
             continue
         bears = processes.bears(process.pid, mark)
         if bears or (bears is None and may_be_its(process.pid)):
