@@ -7,7 +7,7 @@ Everything else is alive: a stopped process, one that we may not look at (EPERM,
 mounted with `hidepid`), a machine without an identity, a value that does not parse. A live
 holder that is taken for dead would mean two holders; a dead one taken for alive only costs
 the rest of its lease. A holder is not dead while something that it has started for a command
-lives: its supervisor, or what that one had to leave (`core/work/commands/supervision`).
+lives: its supervisor, or what that one had to leave (`core.work.commands.supervision`).
 
 A start time is read in ticks since boot *of this time namespace*; its offset is taken off,
 so that both sides of a namespace agree. Taking off an offset that is no whole number of

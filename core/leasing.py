@@ -59,8 +59,9 @@ What can go wrong, and what happens
     killed              The next trigger finds a live lease whose holder is provably dead
                         (`Host.is_dead`: same boot, machine and process namespace, no such
                         start time, less the time namespace's offset; and no supervisor or
-                        descendant of its commands, see `work/commands/supervision`) and takes the
-                        next generation at once. Any doubt is life: then it waits for expiry.
+                        descendant of its commands, see `core.work.commands.supervision`) and
+                        takes the next generation at once. Any doubt is life: then it waits for
+                        expiry.
     stopped (SIGSTOP)   The lease expires and another takes the next generation. Woken, the
                         old holder finds its window over; its next write, to the store or
                         to a fencing target, is refused.
