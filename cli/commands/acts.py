@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from ..exit_codes import ExitCode, exit_code_of
@@ -14,12 +15,16 @@ from ..options import (
     Option,
     ReasonOption,
     actor_of,
+    duration_of,
     reason_of,
 )
 
 if TYPE_CHECKING:
     from ...core.events import ActReport, PauseReport
     from ...core.operations.application import ActRequest
+
+TURN = timedelta(seconds=10)
+"""So long does a rerun wait for one that works the same interval, unless told otherwise."""
 
 OneIntervalArgument = Annotated[str, Argument("INTERVAL", "An id, latest or oldest.")]
 ForceOption = Annotated[bool, Option(("--force",), "Fence the holder out now, whatever it does.")]
@@ -31,6 +36,10 @@ StopOption = Annotated[bool, Option(("--stop",), "Ask the holder that works now 
 CatchUpOption = Annotated[
     bool, Option(("--catch-up",), "Leave what was missed to the catch-up policy.")
 ]
+PatienceOption = Annotated[
+    str | None,
+    Option(("--wait",), "While it is worked, stay for 90s, 10m, 6h (10s) for your turn.", "D"),
+]
 NoWaitOption = Annotated[bool, Option(("--no-wait",), "Ask, and do not wait for the answer.")]
 
 
@@ -38,18 +47,21 @@ def rerun(
     call: Call,
     job: JobArgument,
     interval: OneIntervalArgument,
+    wait: PatienceOption = None,
     reason: ReasonOption = None,
     actor: ActorOption = None,
 ) -> int:
     """Work a finished interval again, from its first range, under the same identity.
 
-    Exit status as that of run.
+    Of two at once the second waits, then is rerun number two; 75 where that takes too long, and
+    both stand on the interval's trail. Exit status as that of run.
     """
-    from ...core.operations.interventions import rerun as operation
+    from ...core.operations.rerunning import rerun as operation
     from ..render.watch import watch
     from ..wiring import application
 
-    request = _request(call, "rerun", job, interval, reason, actor)
+    patience = duration_of(wait, "--wait") if wait is not None else TURN
+    request = _request(call, "rerun", job, interval, reason, actor)._replace(patience=patience)
     call.env.heed_signals()
     with watch(call) as watcher:
         report = operation(application(call, watcher.report, watcher.reached), request)

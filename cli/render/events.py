@@ -115,6 +115,22 @@ def _rerun(value: JsonObject) -> str:
     )
 
 
+def _rerun_waits(value: JsonObject) -> str:
+    return f"{value.get('actor')} asked for a rerun and waits{_against(value)}{_quoted(value)}"
+
+
+def _rerun_refused(value: JsonObject) -> str:
+    ends = "gave it up" if value.get("why") == "interrupted" else "was refused"
+    return f"{value.get('actor')} asked for a rerun and {ends}{_against(value)}{_quoted(value)}"
+
+
+def _against(value: JsonObject) -> str:
+    """Who worked the interval, or had just changed it."""
+    if value.get("holder") is not None:
+        return f" while {value['holder']} worked it"
+    return "" if value.get("why") == "interrupted" else " for another act by hand"
+
+
 def _stop_asked(value: JsonObject) -> str:
     asked = "fenced the holder out" if value.get("force") else "asked the holder to stop"
     return f"{value.get('actor')} {asked}{_quoted(value)}"
@@ -206,6 +222,8 @@ _EVENTS = {
     "signed_off": _signed_off,
     "skipped": _skipped,
     "rerun": _rerun,
+    "rerun_waits": _rerun_waits,
+    "rerun_refused": _rerun_refused,
     "stop_asked": _stop_asked,
     "asked": lambda value: f"{value.get('actor')} asked for it{_quoted(value)}",
     "paused": _paused,

@@ -5,7 +5,8 @@ Import a use case from its module; importing the package costs nothing, because 
 
 trigger        `run`: what cron, timers and people call
 by_hand        `resume`: finish what was begun, approve what waits
-interventions  `rerun`, `skip`, `stop`
+rerunning      `rerun`: work a finished interval again
+interventions  `skip`, `stop`
 backfill       `backfill`: a span of past intervals
 overview       `status`
 application    what they are given, and what they are asked

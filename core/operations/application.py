@@ -62,7 +62,8 @@ class RunRequest(NamedTuple):
 class ActRequest(NamedTuple):
     """`rerun`, `skip` or `stop`: an act by hand, signed. `interval` is not for `stop`.
 
-    `force` fences the holder out; `wait`: stay until the holder has stopped.
+    `force` fences the holder out; `wait`: stay until the holder has stopped. `patience`: so long
+    does a rerun of an interval that is being worked wait for its turn.
     """
 
     job: str
@@ -71,6 +72,7 @@ class ActRequest(NamedTuple):
     reason: str = ""
     force: bool = False
     wait: bool = True
+    patience: timedelta | None = None
 
 
 class BackfillRequest(NamedTuple):

@@ -1,4 +1,4 @@
-"""Acts by hand on one interval or on a running holder: `rerun`, `skip`, `stop`.
+"""Acts by hand on one interval or on a running holder: `skip`, `stop`.
 
 Each is signed: who, when and why stand on the interval's own trail. None of them is ever
 needed after a crash.
@@ -12,42 +12,34 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from ..errors import (
-    LeaseBusy,
-    OldOverNew,
     ReconcileError,
     StoreBusy,
     StoreUnreachable,
-    UsageError,
 )
 from ..events import ActReport
 from ..fencing import raise_fence
 from ..leasing import LeaseKeeper
 from ..model import (
-    ABSENT,
     Actor,
     Append,
     Ending,
     Kind,
     LeaseKey,
-    Put,
     State,
     Trigger,
     instant_key,
 )
 from ..records import OPEN, IntervalRecord, to_text
+from .acting import named, put_of, refuse_while_worked, writes_of
 from .giving_up import cancelled, closed_runs, told
 from .look import (
-    find_instant,
-    find_record,
     interval_at,
     live_lease,
     look,
     note_act,
     read_interval,
 )
-from .recovery import reopened
 from .signing import signed_off
-from .spans import alone
 from .visit import Visit
 
 if TYPE_CHECKING:
@@ -55,41 +47,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..config import Job
-    from ..events import RunReport
     from ..model import JsonObject, Lease, Write
     from ..ports import Store, Work
     from .application import ActRequest, Application
 
 POLL_SECONDS = 0.25
-
-
-def rerun(app: Application, request: ActRequest) -> RunReport:
-    """Work a finished interval again, from its first range, under the same identity.
-
-    Raises `UsageError` for one that is not finished, `LeaseBusy` while it is worked, and
-    `OldOverNew` where it would undo newer truth.
-    """
-    job = app.job(request.job)
-    with closing(app.open_store()) as store:
-        visit = Visit(app=app, job=job, store=store, facts=store.facts(), trigger=Trigger.RERUN)
-        now = visit.facts.now
-        visit.actor = Actor(request.actor, request.reason, now)
-        instant, record, version = _named(store, job, request.interval, now, spans=True)
-        _refuse_while_worked(app, store, job, instant)
-        if record is None or not record.state.is_final:
-            raise UsageError(
-                f"{job.name} {request.interval} is not finished: there is nothing to rerun",
-                hint=f"finish it: reconcile resume {job.name} {request.interval}",
-            )
-        _refuse_old_over_new(app, job, instant, record)
-        by = {"actor": request.actor, "reason": request.reason}
-        found = alone(job, look(store, job, now), record, version, instant, **by)
-        again = reopened(found.record, request.actor)
-        event = _signed("rerun", request, rerun=again.rerun, was=record.state.value)
-        writes = [*found.writes, *_writes(job, again, found.version, event)]
-        note_act(store, job.name, again, writes)
-        visit.only = [instant]
-        return visit.run()
 
 
 def skip(app: Application, request: ActRequest) -> ActReport:
@@ -104,8 +66,8 @@ def skip(app: Application, request: ActRequest) -> ActReport:
     with closing(app.open_store()) as store:
         now = store.facts().now
         by = Actor(request.actor, request.reason, now)
-        instant, record, version = _named(store, job, request.interval, now)
-        _refuse_while_worked(app, store, job, instant)
+        instant, record, version = named(store, job, request.interval, now)
+        refuse_while_worked(app, store, job, instant)
         if record is None:
             seen = look(store, job, now)
             record = IntervalRecord.of(interval_at(seen, job.name, instant))
@@ -119,7 +81,7 @@ def skip(app: Application, request: ActRequest) -> ActReport:
                 after, event, revoked = cancelled(job, work, record, by)
             more = told(store, job, record, revoked, now, [])
             record = after
-            note_act(store, job.name, record, [*more, *_writes(job, record, version, event)])
+            note_act(store, job.name, record, [*more, *writes_of(job, record, version, event)])
         return ActReport(job.name, record.id, now, True, record.state.value, record.reason)
 
 
@@ -137,7 +99,7 @@ def _skip_abandoned(
         now = keeper.now()
         runs = list(closed_runs(store, job, Ending.ABANDONED, now))
         more = told(store, job, before, revoked, now, runs)
-        keeper.commit([*more, *_writes(job, record, version, event)])
+        keeper.commit([*more, *writes_of(job, record, version, event)])
     return record
 
 
@@ -189,7 +151,7 @@ def _fence_out(
         record = IntervalRecord.from_json(found.value) if found is not None else None
         if found is not None and record is not None and not record.state.is_final:
             record = replace(record, repair_owner=actor)
-            writes.append(_put(job, found.key, record, found.version))
+            writes.append(put_of(job, found.key, record, found.version))
         keeper.commit(writes)
         generation = keeper.fence.generation
     report = _stop_report(store, job, lease, now, done=True)
@@ -253,62 +215,6 @@ def _stop_report(store: Store, job: Job, lease: Lease, now: datetime, *, done: b
     )
 
 
-def _named(
-    store: Store, job: Job, text: str, now: datetime, *, spans: bool = False
-) -> tuple[datetime, IntervalRecord | None, int]:
-    seen = look(store, job, now)
-    instant = find_instant(store, seen, job.name, text)
-    if instant > now:
-        raise UsageError(
-            f"{job.name} {text} lies in the future",
-            hint=f"see what there is: reconcile status {job.name}",
-        )
-    record, version = find_record(store, job.name, instant)
-    if record is not None and record.span > 1 and not spans:
-        raise UsageError(
-            f"{job.name} {text} is one of {record.span} intervals that are"
-            f" {record.state} ({record.reason}) as one",
-            hint=f"see the span: reconcile status {job.name} {record.id}",
-        )
-    return instant, record, version
-
-
-def _refuse_while_worked(app: Application, store: Store, job: Job, instant: datetime) -> None:
-    """Also while the interval has no record yet, as its holder is about to open its run."""
-    lease = live_lease(app, store, job)
-    if lease is not None and lease.interval == instant_key(instant):
-        raise LeaseBusy(lease)
-
-
-def _refuse_old_over_new(
-    app: Application, job: Job, instant: datetime, record: IntervalRecord
-) -> None:
-    work = app.build_work(job)
-    try:
-        row = work.floor(LeaseKey(job.name)) if work.fenced and job.work.overtakes else None
-    finally:
-        work.close()
-    if row is not None and row.newest is not None and row.newest.scheduled_at > instant:
-        raise OldOverNew(
-            f"{job.name} {record.id} is older than {row.newest.interval}, which the target has"
-            " completed: it would undo newer truth",
-            hint="mend the target by the newest:"
-            f' reconcile rerun {job.name} {row.newest.interval} -m "why"',
-        )
-
-
 def _signed(type_: str, request: ActRequest, **facts: object) -> JsonObject:
     value = {"type": type_, "actor": request.actor, "reason": request.reason, **facts}
     return {k: v for k, v in value.items() if v is not None}  # type: ignore[misc]
-
-
-def _writes(job: Job, record: IntervalRecord, version: int, event: JsonObject) -> list[Write]:
-    key = record.interval(job.name).key
-    return [
-        _put(job, key, record, version or ABSENT),
-        Append(Kind.EVENT, job.name, key, event),
-    ]
-
-
-def _put(job: Job, key: str, record: IntervalRecord, version: int) -> Put:
-    return Put(Kind.INTERVAL, job.name, key, record.to_json(), expect=version, tag=record.tag)

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import timedelta
-from threading import Event
 from typing import TYPE_CHECKING
 
-from ..errors import StoreBusy, StoreUnreachable, UsageError
+from ..errors import UsageError
 from ..events import RunReport, Waits
 from ..model import Actor, Outcome, Trigger
-from .look import find_instant, find_record, live_lease, look
+from .look import find_instant, find_record, look
 from .reports import report_of
 from .taking import of_this_second
 from .visit import Visit
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from ..config import Job
-    from ..model import Lease
     from ..ports import Store
     from .application import Application, RunRequest
-
-
-POLL_SECONDS = 1.0
-"""How often a trigger that waits asks the store whether the lease is free: it may be released."""
-
-JUST_AFTER = 0.01
-"""Seconds after the end of a lease at which it is asked whether it has ended."""
 
 
 def run(app: Application, request: RunRequest) -> RunReport:
@@ -59,50 +48,10 @@ def run(app: Application, request: RunRequest) -> RunReport:
             assert report.lease is not None
             ends = report.at + timedelta(seconds=until - clock.boot())
             app.runtime.report(Waits(job.name, report.lease, report.at, ends))
-            if not _stay(app, store, job, report, until):
+            from .patience import until_free
+
+            if not until_free(app, store, job, report.lease, report.at, until):
                 return report._replace(outcome=Outcome.INTERRUPTED)
-
-
-def _stay(app: Application, store: Store, job: Job, busy: RunReport, until: float) -> bool:
-    """Wait until the lease is free or the time is over; False where a signal came first.
-
-    A store that does not answer is asked again, as whoever acquires asks it again.
-    """
-    from ..leasing import FIRST_ANSWER  # which a knock with nothing due never needs
-
-    assert busy.lease is not None
-    clock, never = app.runtime.clock, Event()
-    answered = clock.boot()
-    pause = _pause(busy.lease, busy.at)
-    while app.runtime.stop.reason is None:
-        left = until - clock.boot()
-        if left <= 0:
-            return True
-        clock.wait(min(pause, left), never)
-        pause = POLL_SECONDS
-        try:
-            lease = live_lease(app, store, job)
-            if lease is None:
-                return app.runtime.stop.reason is None
-            pause = _pause(lease, store.facts().now)
-            answered = clock.boot()
-        except StoreBusy:  # somebody writes to it: no answer yet
-            pass
-        except StoreUnreachable:
-            if clock.boot() - answered > FIRST_ANSWER:
-                raise
-    return False
-
-
-def _pause(lease: Lease, now: datetime) -> float:
-    """Seconds until somebody who waits looks again: when the lease ends, if that is sooner.
-
-    It may have ended since it was read. By how much is bounded, because where the wall clock was
-    put forward a lease seems to have ended long ago that lives on by boot time.
-    """
-    ends = (lease.expires_at - now).total_seconds()
-    is_near = -POLL_SECONDS < ends < POLL_SECONDS
-    return max(ends, 0.0) + JUST_AFTER if is_near else POLL_SECONDS
 
 
 def _run(

@@ -10,7 +10,7 @@ import pytest
 from support.cli import Cli
 from support.small import write_source, write_target
 
-from reconcile.core.operations import interventions
+from reconcile.core.operations import rerunning
 
 CONFIG = """
 [jobs.entitlements]
@@ -73,10 +73,10 @@ def test_one_that_comes_second_is_told_who_was_first(
     done: Cli, monkeypatch: pytest.MonkeyPatch, act: str, who: str
 ) -> None:
     """Between reading the interval and writing the act down, somebody else acts."""
-    refuse = interventions._refuse_old_over_new
+    refuse = rerunning._refuse_old_over_new
 
     def quicker(*args: Any) -> None:
-        monkeypatch.setattr(interventions, "_refuse_old_over_new", refuse)
+        monkeypatch.setattr(rerunning, "_refuse_old_over_new", refuse)
         refuse(*args)
         other = Cli(done.folder, done.monkeypatch, clock=done.clock)
         other.calls = 100
@@ -85,12 +85,13 @@ def test_one_that_comes_second_is_told_who_was_first(
         if act == "skip":
             assert other("skip", *NIGHT, "-m", "x", "--actor", "bob").code == 0
 
-    monkeypatch.setattr(interventions, "_refuse_old_over_new", quicker)
-    shown = done("rerun", *NIGHT, "-m", "OPS-77", "--actor", "alice")
+    monkeypatch.setattr(rerunning, "_refuse_old_over_new", quicker)
+    shown = done("rerun", *NIGHT, "--wait", "0s", "-m", "OPS-77", "--actor", "alice")
     assert shown.code == 75
     assert shown.words == (
         f"reconcile: entitlements 2026-11-30 was changed in this very moment by {who};"
         " nothing was done\n"
         "  see how it stands, then decide again: reconcile status entitlements 2026-11-30\n"
     )
-    assert "alice" not in json.dumps(trail(done))
+    (told,) = [event for event in trail(done) if event.get("actor") == "alice"]
+    assert (told["type"], told["reason"]) == ("rerun_refused", "OPS-77")

@@ -32,7 +32,7 @@ from reconcile.core.events import RunReport
 from reconcile.core.model import Kind, Outcome, Put
 from reconcile.core.operations.application import ActRequest, ResumeRequest, RunRequest
 from reconcile.core.operations.by_hand import resume
-from reconcile.core.operations.interventions import rerun
+from reconcile.core.operations.rerunning import rerun
 from reconcile.core.operations.trigger import run
 from reconcile.core.records import IntervalRecord
 from reconcile.core.work.entitlements.allowance import WINDOW

@@ -36,7 +36,7 @@ from reconcile.core.model import (
     Proof,
     Write,
 )
-from reconcile.core.operations import interventions, trigger
+from reconcile.core.operations import rerunning, trigger
 from reconcile.core.operations.application import (
     ActRequest,
     Application,
@@ -257,7 +257,7 @@ class Bed:
             return None
 
     def rerun(self, interval: str) -> RunReport:
-        return interventions.rerun(self.app(), ActRequest(NAME, interval, "bob", "again"))
+        return rerunning.rerun(self.app(), ActRequest(NAME, interval, "bob", "again"))
 
     # --- what became of it
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from reconcile.cli.environment import Environment
 from reconcile.cli.main import main
-from reconcile.core.operations import by_hand, interventions, overview, trigger
+from reconcile.core.operations import by_hand, interventions, overview, rerunning, trigger
 
 from .fakes import Counting, FakeClock, FakeHost, NoSignal, holder
 
@@ -162,5 +162,6 @@ class Cli:
 
     def _replace(self, name: str, operation: Callable[..., Any]) -> None:
         self.configure()
-        module = {"run": trigger, "resume": by_hand, "status": overview}.get(name, interventions)
+        modules = {"run": trigger, "resume": by_hand, "status": overview, "rerun": rerunning}
+        module = modules.get(name, interventions)
         self.monkeypatch.setattr(module, name, operation)

@@ -29,8 +29,9 @@ from reconcile.core.config import (
 from reconcile.core.errors import ReconcileError, SourceUnreachable, SourceUnusable, UsageError
 from reconcile.core.model import Kind, Proof
 from reconcile.core.operations.application import ActRequest, Application, RunRequest
-from reconcile.core.operations.interventions import rerun, skip
+from reconcile.core.operations.interventions import skip
 from reconcile.core.operations.pausing import pause, unpause
+from reconcile.core.operations.rerunning import rerun
 from reconcile.core.operations.trigger import run
 from reconcile.core.ports import Step
 from reconcile.core.records import IntervalRecord, JobRecord, from_text

@@ -16,7 +16,8 @@ from reconcile.core.operations.application import (
     RunRequest,
 )
 from reconcile.core.operations.by_hand import resume
-from reconcile.core.operations.interventions import rerun, skip, stop
+from reconcile.core.operations.interventions import skip, stop
+from reconcile.core.operations.rerunning import rerun
 from reconcile.core.operations.trigger import run
 from reconcile.core.records import IntervalRecord
 

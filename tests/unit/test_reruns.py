@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.deciding import NIGHTLY, decided, job, record, utc
 from support.settling import Build, knocked, of, operator, records, worlds
 from support.sides import JOB
-from support.signatures import OPERATOR
+from support.signatures import OPERATOR, REASON
 
 from reconcile.core.errors import LeaseBusy, UsageError, WriteConflict
 from reconcile.core.model import Kind, Outcome, State, Trigger
@@ -24,7 +24,7 @@ NIGHT = "2026-11-28"
 
 
 @pytest.mark.parametrize("at", ["lease_acquired", "fence_raised", "run_opened", "range_committed"])
-def test_of_two_reruns_at_once_the_second_is_to_be_asked_again_and_both_are_on_the_trail(
+def test_a_rerun_that_will_not_wait_for_another_is_refused_and_both_are_on_the_trail(
     build: Build, at: str
 ) -> None:
     world = build(of("ab"))
@@ -42,6 +42,8 @@ def test_of_two_reruns_at_once_the_second_is_to_be_asked_again_and_both_are_on_t
     trail = world.store.peek().scan(Kind.EVENT, JOB)
     signed = [event.value for event in trail if event.value["type"] == "rerun"]
     assert [(one["rerun"], one["actor"]) for one in signed] == [(1, OPERATOR), (2, OPERATOR)]
+    (refused,) = [event.value for event in trail if event.value["type"] == "rerun_refused"]
+    assert (refused["actor"], refused["reason"], refused["why"]) == (OPERATOR, REASON, "busy")
     runs = world.store.peek().scan(Kind.RUN, JOB)
     assert [(one.value["number"], one.value["ending"]) for one in runs] == [
         (1, "completed"),
@@ -65,6 +67,9 @@ def test_of_two_that_ask_in_the_same_moment_one_is_told_that_nothing_was_done(
     assert isinstance(slow.main.result, WriteConflict)
     (found,) = records(world)
     assert (found.state, found.rerun) == (State.COMPLETED, 1)
+    trail = world.store.peek().scan(Kind.EVENT, JOB)
+    (refused,) = [event.value for event in trail if event.value["type"] == "rerun_refused"]
+    assert (refused["actor"], refused["why"]) == (OPERATOR, "write_conflict")
 
 
 @pytest.mark.parametrize("act", ["rerun", "skip", "resume"])

@@ -1,4 +1,4 @@
-"""How soon a trigger that waits for a lease looks again."""
+"""How soon somebody who waits for a lease looks again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from reconcile.core.errors import StoreBusy, StoreUnreachable
 from reconcile.core.model import Fence, Holder, Lease, LeaseKey, RunId
-from reconcile.core.operations import trigger
+from reconcile.core.operations import patience
 
 if TYPE_CHECKING:
     from threading import Event
@@ -62,8 +62,7 @@ class Asked:
         """Wait for up to a minute."""
         asked: Any = self
         job: Any = SimpleNamespace(name="job", lease=SimpleNamespace(detect_dead=False))
-        busy: Any = SimpleNamespace(lease=ending(5), at=NOW)
-        return trigger._stay(asked, asked, job, busy, 60)
+        return patience.until_free(asked, asked, job, ending(5), NOW, 60)
 
 
 @pytest.mark.parametrize("error", [StoreUnreachable("silent"), StoreBusy("busy")])
@@ -92,4 +91,4 @@ def test_a_lease_is_asked_for_right_after_its_end_and_every_second_until_then(
     ends: float, pause: float
 ) -> None:
     lease = ending(ends)
-    assert trigger._pause(lease, NOW) == pytest.approx(pause)
+    assert patience._pause(lease, NOW) == pytest.approx(pause)
