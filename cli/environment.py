@@ -281,14 +281,24 @@ def _cwd(environ: Mapping[str, str]) -> Path:
 
 
 def _end(error: Exception) -> None:
-    """The last resort: no cleaning up, which could hang as well."""
+    """The last resort: no cleaning up, which could hang as well; so could a full pipe."""
     from .exit_codes import ExitCode, exit_code_of_error
 
     code = exit_code_of_error(error) if isinstance(error, ReconcileError) else ExitCode.BUG
     try:
-        os.write(2, f"reconcile: {error}\n".encode("utf-8", "replace"))
+        _say_at_once(f"reconcile: {error}\n")
     finally:
         os._exit(code)
+
+
+def _say_at_once(text: str) -> None:
+    """Words, but not to a reader that is behind: so many bytes are taken at once, or none."""
+    from select import PIPE_BUF, POLLOUT, poll
+
+    stderr = poll()
+    stderr.register(2, POLLOUT)
+    if any(event & POLLOUT for _, event in stderr.poll(0)):
+        os.write(2, text.encode("utf-8", "replace")[:PIPE_BUF])
 
 
 def _is_journal(stream: str) -> bool:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from .trust import Terms, Trust
 
 SHARE = 0.75
-"""By this share of the margin after the trust window a process that does not stop is ended."""
+"""By this share of the margin after the trust window a process that does not stop is ended,"""
+LEAST = 0.25
+"""or so many seconds before the lease ends, where a quarter of the margin is less."""
 
 
 class LastMoment:
@@ -42,12 +44,17 @@ class LastMoment:
 
     def at(self) -> float:
         """A `CLOCK_BOOTTIME` reading in seconds."""
-        return self._trust.until() + SHARE * self._terms.margin
+        return self._trust.until() + self._terms.margin - self._rest
 
     def is_now(self) -> bool:
         """Whether it has come, and the lease is not over yet."""
         late = self._runtime.clock.boot() - self.at()
-        return 0 <= late < (1 - SHARE) * self._terms.margin
+        return 0 <= late < self._rest
+
+    @property
+    def _rest(self) -> float:
+        """Seconds between it and the lease's end."""
+        return max(LEAST, (1 - SHARE) * self._terms.margin)
 
     def _wait(self) -> None:
         clock = self._runtime.clock

@@ -35,9 +35,10 @@ The trust window
     A holder believes in its lease until `sent + ttl - margin`, where `sent` is the
     `CLOCK_BOOTTIME` reading *before* the request of the last successful acquire or renew
     was sent: the store counts from when it worked on the request, which may be long before
-    the answer comes. The margin (a sixth of the TTL) is what is left for breaking off the
-    work before the store could grant the lease to another; who has not come back after three
-    quarters of it is ended, whatever it waits for (`core/last_moment.py`).
+    the answer comes. The margin (a sixth of the TTL; more below six seconds, `Terms.margin`) is
+    what is left for breaking off the work before the store could grant the lease to another;
+    who has not come back after three quarters of it, or a quarter of a second before its end,
+    is ended, whatever it waits for (`core/last_moment.py`).
 
 Renewal (`core/renewal.py`)
     A thread with a connection of its own renews every fifth of the TTL. A renewal that fails

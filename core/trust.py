@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 RENEWALS_PER_TTL = 5
 MARGIN_PER_TTL = 6
+MOST_MARGIN_PER_TTL = 3
+LEAST_MARGIN = 1.0
+"""Seconds, where a third of the TTL has them: to end a process on a busy machine takes as long
+whatever its lease is."""
 MOST_PATIENCE = 5.0
 
 
@@ -35,8 +39,10 @@ class Terms:
 
     @property
     def margin(self) -> float:
-        """Seconds by which trust ends before the lease does."""
-        return self.ttl.total_seconds() / MARGIN_PER_TTL
+        """Seconds by which trust ends before the lease does: a sixth of the TTL; below six
+        seconds one, or a third."""
+        ttl = self.ttl.total_seconds()
+        return max(ttl / MARGIN_PER_TTL, min(LEAST_MARGIN, ttl / MOST_MARGIN_PER_TTL))
 
     @property
     def patience(self) -> float:

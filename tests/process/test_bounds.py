@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
@@ -71,10 +70,7 @@ def test_a_night_of_odd_accounts_is_resumed_behind_any_bound(
     scene.write_night(TONIGHT, {(account, "sso"): "1" for account in ACCOUNTS})
     before = {(account, "sso"): "2" for account in ACCOUNTS[::2]}
     before |= {(f"{account}\u0002", "sso"): "" for account in ACCOUNTS[::3]}
-    with sqlite3.connect(scene.target) as db:
-        rows = [(*key, level) for key, level in before.items()]
-        db.executemany("INSERT INTO entitlements VALUES (?, ?, ?)", rows)
-    db.close()
+    scene.fill(before)
     for step in KILLS:
         killed = scene.run(*RUN, step=f"{step}:SIGKILL")
         assert killed.code == -signal.SIGKILL, killed.err

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sqlite3
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -22,7 +21,7 @@ from support.fakes import eventually
 from support.forks import DRIVERS
 from support.postgres_server import OwnServer, fresh_name, own_server, shared_server
 from support.proxy import Proxy
-from support.scene import NIGHTS, STARTED, Ran, Scene, drifted, is_stopped, night
+from support.scene import NIGHTS, Ran, Scene, drifted, is_stopped, night
 
 from reconcile.cli.environment import SystemClock
 from reconcile.core.model import LeaseKey
@@ -80,10 +79,7 @@ class Stage(Scene):
         calm = (self.folder / "far.toml").read_text().replace(self.extra, "")
         (self.folder / "calm.toml").write_text(calm)
         self.write_night(TONIGHT, TRUTH)
-        with sqlite3.connect(self.target) as db:
-            rows = [(*key, level) for key, level in BEFORE.items()]
-            db.executemany("INSERT INTO entitlements VALUES (?, ?, ?)", rows)
-        db.close()
+        self.fill(BEFORE)
         address = read_address(self.server.url(self.schema))
         self.watch = PostgresStore(address, clock=SystemClock(), patience=10)
 
@@ -127,30 +123,6 @@ def other_host() -> list[str]:
     """How to run a command under another host name."""
     rename = ["sh", "-c", 'hostname far && exec "$@"', "sh"]
     return ["unshare", "--uts", *([] if os.geteuid() == 0 else ["-r"]), *rename]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def silenced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Future[Ending]]]:
-    """A holder that is cut off for longer than its trust, beside the other tests: with a shorter
-    lease there is not the whole patience of a call between its trust and its lease."""
-    folder = tmp_path_factory.mktemp("silenced")
-    stage = Stage(folder / "scene", TONIGHT, 20, server=faulty(), ttl=12.0)
-    step = "range_committed:1:SIGSTOP,range_committed:*:wait=1"
-    first = stage.start_process(*RUN, step=step)
-    STARTED.remove(first)  # it outlives a test
-    eventually(lambda: is_stopped(first.pid), "it works")
-    assert stage.proxy is not None
-    stage.proxy.silence()
-    first.send_signal(signal.SIGCONT)
-
-    def end() -> Ending:
-        ran = stage.end(first)
-        return ran, datetime.now(UTC)
-
-    with ThreadPoolExecutor(1) as beside:
-        yield stage, beside.submit(end)
-        first.kill()
-    stage.close()
 
 
 @pytest.fixture
@@ -322,16 +294,3 @@ def test_two_hosts_and_one_mishap_each_night(tmp_path: Path) -> None:
     others = sorted(seconds for waits, seconds in late if not waits)
     print(f"granted so many seconds after the old lease: {waited}, to who came later: {others}")  # noqa: T201
     assert all(seconds < 1 for seconds in waited)
-
-
-def test_cut_off_for_longer_it_has_ended_before_its_lease_has(silenced) -> None:
-    stage, ending = silenced
-    ran, ended = ending.result()
-    lease = stage.lease()
-    assert ran.code == 69, ran.err
-    assert "did not answer in time" in ran.err
-    print("ended", lease.expires_at - ended, "before its lease")  # noqa: T201
-    assert ended < lease.expires_at
-    stage.take_over()
-    stage.proxy.mend()
-    stage.check(TONIGHT, BEFORE)

@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
@@ -286,26 +285,6 @@ def test_late_answers_are_waited_for_or_asked_for_again(
             ran = scene.run(*RUN)
             assert ran.code == 0, ran.err
         scene.check(SECOND, scene.nights[FIRST])
-
-
-def test_a_holder_cut_off_has_ended_before_its_lease_could_be_granted_elsewhere(
-    server, tmp_path: Path
-) -> None:
-    with proxy("127.0.0.1", server.port) as between:
-        scene = made(tmp_path / "scene", server, port=between.port)
-        holder = scene.start_process(*RUN, step="range_committed:3:hang")
-        eventually(lambda: scene.lease_row() and len(scene.committed()) >= 3, "it works")
-        between.cut()
-        _, err = holder.communicate(timeout=30)
-        left = int(scene.lease_row()["expires_at"]) / 1e6 - time.time()
-        assert holder.returncode == 69, err
-        assert "Traceback" not in err
-        assert left > 0, "it ended while nobody else could have had the lease"
-        assert scene.lease_row()["released"] == "0"
-    other = rewired(scene, server)
-    ran = other.run(*RUN, "--wait", "20s", step="elsewhere")
-    assert ran.code == 0, ran.err
-    scene.check_target(SECOND, scene.nights[FIRST])
 
 
 def test_a_holder_cut_off_for_less_than_its_window_goes_on(server, tmp_path: Path) -> None:

@@ -10,40 +10,35 @@ The suite plays two rounds for each; `RECONCILE_TEST_LONG=1` fifty per store.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import random
-import shutil
 import signal
-import sqlite3
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 from support.fakes import eventually
 from support.forks import DRIVERS
 from support.hosted import KINDS, opened
 from support.hosts import Host
 from support.postgres_scene import PostgresScene
-from support.postgres_server import fresh_name, shared_server
-from support.proxy import Proxy
-from support.scene import NIGHTS, Scene, Table, drifted, heard, is_stopped, night
-from support.valkey import fresh_url, start
+from support.postgres_server import shared_server
+from support.proxy import proxy
+from support.scene import NIGHTS, Scene, drifted, heard, is_stopped, night
+from support.wired import begin, postgres_at, wired
 
 from reconcile.core.model import LeaseKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from support.hosts import Onto
+    from support.proxy import Proxy
 
     from reconcile.core.model import Lease
 
@@ -79,11 +74,6 @@ class SqliteTable(Scene):
 
     variables: ClassVar[dict[str, str]] = DRIVERS
 
-    def fill(self, table: Table) -> None:
-        with closing(sqlite3.connect(self.target)) as db, db:
-            rows = [(*key, level) for key, level in table.items()]
-            db.executemany("INSERT INTO entitlements VALUES (?, ?, ?)", rows)
-
     def answer(self, query: str) -> list[tuple[Any, ...]]:
         return self.ask(self.target, query)
 
@@ -105,16 +95,8 @@ class Stage:
         self._closing.callback(self.scene.drop)
         self.scene.write_night(TONIGHT, TRUTH)
         self.scene.fill(BEFORE)
-        schema = fresh_name("rounds")
-        if store == "postgres":
-            self._closing.callback(shared_server().drop, schema)
-            to_store = self._proxy(postgres_at())
-            direct = shared_server().url(schema)
-            near = shared_server().url(schema, host="127.0.0.1", port=str(to_store.port))
-        else:
-            to_store = self._proxy(("127.0.0.1", valkey().port))
-            direct = fresh_url(f"redis://127.0.0.1:{valkey().port}/0")
-            near = direct.replace(f":{valkey().port}", f":{to_store.port}")
+        direct, near, to_store = self._closing.enter_context(wired(store))
+        self.proxies.append(to_store)
         self._store = self._closing.enter_context(closing(opened(direct)))
         self._store.facts()  # it is made by who has patience
         config = folder / "reconcile.toml"
@@ -124,14 +106,11 @@ class Stage:
         # Who only looks has more patience than so short a lease leaves.
         config.write_text(f'{job}[store]\nurl = "{direct}"\n')
         if target == "postgres":
-            to_target = self._proxy(postgres_at())
+            to_target = self._closing.enter_context(proxy(*postgres_at()))
+            self.proxies.append(to_target)
             there = shared_server().url(host="127.0.0.1", port=str(to_target.port))
             job = job.replace(self.scene.url, there)
         (folder / "near.toml").write_text(f'{job}{lease}[store]\nurl = "{near}"\n')
-
-    def _proxy(self, server: tuple[str, int]) -> Proxy:
-        self.proxies.append(self._closing.enter_context(closing(Proxy(server))))
-        return self.proxies[-1]
 
     def lease(self) -> Lease:
         """The newest grant, as anybody may see it."""
@@ -165,22 +144,6 @@ class Stage:
     def close(self) -> None:
         """Forget it all."""
         self._closing.close()
-
-
-@cache
-def valkey() -> Any:
-    """A server of this process that a proxy can stand before."""
-    folder = Path(tempfile.mkdtemp(prefix="valkey-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    server = start(folder, tcp=True)
-    atexit.register(server.stop)
-    return server
-
-
-def postgres_at() -> tuple[str, int]:
-    """Host and port of the server."""
-    known = conninfo_to_dict(shared_server().base)
-    return str(known["host"]), int(known.get("port") or 5432)
 
 
 @pytest.fixture(scope="module")
@@ -264,8 +227,8 @@ def play(
     assert old.expires_at <= new.granted_at, "granted to two at once"
     recount(stage, old.fence.generation, new.fence.generation)
     done = stage.scene.answer("SELECT * FROM reconcile_changes ORDER BY id"), stage.scene.rows()
-    for proxy in stage.proxies:
-        proxy.mend()
+    for between in stage.proxies:
+        between.mend()
     if mishap == "stopped":
         first.send_signal(signal.SIGCONT)
     woken = stage.scene.end(first.process)
@@ -305,11 +268,7 @@ def test_nothing_is_lost_or_applied_twice_and_the_other_host_is_not_late(
                 error.add_note(f"round {number}: {mishap} at {where}")
                 raise
 
-    # Begun by a thread that ends, a server would end with it.
-    if "postgres" in (store, target):
-        shared_server()
-    if store == "valkey":
-        valkey()
+    begin(store, target)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         played = [pool.submit(night, number) for number in range(ROUNDS)]
     failed = [error for one in played if isinstance(error := one.exception(), Exception)]

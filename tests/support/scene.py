@@ -108,6 +108,13 @@ class Scene:
                 [account, name, level] for (account, name), level in sorted(table.items())
             )
 
+    def fill(self, table: Table) -> None:
+        """Put rows into the target before the first night."""
+        with sqlite3.connect(self.target) as db:
+            rows = [(*key, level) for key, level in table.items()]
+            db.executemany("INSERT INTO entitlements VALUES (?, ?, ?)", rows)
+        db.close()
+
     # --- calling it
 
     def command(self, *argv: str, step: str = "") -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -282,6 +283,24 @@ os.kill(os.getpid(), signal.SIGINT)
 env.data(str(env.stop.reason))
 """
     assert python(program).out == "None"
+
+
+def test_abort_does_not_wait_for_who_reads_no_more() -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write, b"x" * 4096)
+    os.set_blocking(write, True)
+    program = f"{BEGIN}env.host.abort(RuntimeError('odd'))"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program], check=False, stderr=write, timeout=30
+        )
+        assert done.returncode == 70
+    finally:
+        os.close(read)
+        os.close(write)
 
 
 def test_abort_says_why_and_ends_the_process_at_once() -> None:

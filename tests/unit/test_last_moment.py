@@ -11,6 +11,7 @@ import pytest
 from support.fakes import Outside, eventually, outside
 
 from reconcile.core.errors import StoreUnreachable
+from reconcile.core.last_moment import LastMoment
 from reconcile.core.leasing import LeaseKeeper, Terms
 from reconcile.core.model import LeaseKey
 from reconcile.stores.memory import MemoryServer
@@ -81,6 +82,21 @@ def test_a_request_that_does_not_come_back_does_not_keep_a_process_past_its_leas
     assert isinstance(error, StoreUnreachable)
     assert "lease of entitlements was nearly over" in str(error)
     assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("ttl", "margin", "rest"),
+    [(2, 2 / 3, 0.25), (3, 1, 0.25), (4, 1, 0.25), (6, 1, 0.25), (12, 2, 0.5), (180, 30, 7.5)],
+)
+def test_a_short_lease_leaves_time_enough_to_end_a_process(
+    ttl: int, margin: float, rest: float
+) -> None:
+    terms = Terms(ttl=timedelta(seconds=ttl), progress_deadline=timedelta(seconds=600))
+    trust: Any = SimpleNamespace(until=lambda: ttl - terms.margin)
+    last = LastMoment(trust, terms, outside().runtime, threading.Event())
+    assert terms.margin == pytest.approx(margin)
+    assert ttl - last.at() == pytest.approx(rest)
+    assert ttl - terms.margin > 3 * terms.renew_every
 
 
 def test_each_renewal_moves_the_moment(stuck: Stuck) -> None:
