@@ -29,6 +29,7 @@ COMMANDS = {
     "changes": ("changes", "Show what was changed, or what a plan would change."),
     "prune": ("prune", "Drop what is older than keep in [store]."),
     "config": ("config", "Check the configuration and print what it means."),
+    "doctor": ("doctor", "Check everything, and say how to mend it."),
     "init": ("init", "Write a configuration, or a ready demo."),
     "units": ("units", "Print a crontab line, or a systemd service and timer."),
 }

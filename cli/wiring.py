@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..core.config import Config, Job
     from ..core.events import Report
+    from ..core.findings import Finding, StoreLook
     from ..core.model import Holder
     from ..core.operations.application import Application
+    from ..core.operations.doctor.standing import Awaited
     from ..core.ports import Host, Notifier, Store, Work
     from .environment import Environment
     from .options import Call
@@ -155,3 +157,77 @@ def _builder(config: Config, env: Environment) -> Callable[[Job], Work]:
         return EntitlementsWork(job, source, target, fence_wait, sorted_files)
 
     return build
+
+
+# --- for doctor
+
+
+def store_looker(config: Config, env: Environment) -> Callable[[], StoreLook]:
+    """What looks at the store and makes none."""
+
+    def look() -> StoreLook:
+        from ..stores.registry import look as look_at
+
+        return look_at(config.store.url, clock=env.clock)
+
+    return look
+
+
+def store_owner(config: Config) -> str | None:
+    """Whose file the store is, where it is one."""
+    from ..stores.registry import owner
+
+    return owner(config.store.url)
+
+
+def examiner(
+    config: Config, env: Environment
+) -> Callable[[Job, Awaited | None], Iterable[Finding]]:
+    """What looks at the work of a job and changes nothing of it."""
+
+    def look(job: Job, waits: Awaited | None) -> Iterator[Finding]:
+        from ..core.needs import spools
+        from ..core.work.entitlements.examine import examine
+
+        yield from examine(
+            job,
+            job.work,
+            None if waits is None else waits.interval,
+            owed=waits is not None and waits.owed,
+            now=env.clock.now(),
+            clock=env.clock,
+            spools=spools(config),
+        )
+
+    return look
+
+
+def statements(config: Config, jobs: Iterable[Job], env: Environment) -> Iterator[str]:
+    """What an administrator runs: a script for each database, under a comment that names it."""
+    from ..core.targets import ddl_of
+    from ..stores.registry import ddl
+
+    script = ddl(config.store.url)
+    shown = _where(config.store.url)
+    if script:
+        yield f"-- the store, in {shown}: once, by who may create a schema there\n\n{script}"
+    else:
+        yield f"-- the store, {shown}, needs no statement: the first run makes it\n"
+    done: set[str] = set()
+    for job in jobs:
+        target = job.work.target
+        text = ddl_of(target, env.clock)
+        where = _where(target.url)
+        if f"{target.url} {text}" in done:
+            yield f"-- the target of {job.name} is in the same schema as one above\n"
+            continue
+        done.add(f"{target.url} {text}")
+        yield f"-- the target of {job.name}, in {where}\n\n{text}"
+
+
+def _where(url: str) -> str:
+    """A database for people, without its secret."""
+    from ..core.config import sqlite_path
+    from ..core.masking import server_shown
+
+    return str(sqlite_path(url)) if url.startswith("sqlite:") else server_shown(url)

@@ -70,6 +70,25 @@ def least_privileges(schema: str, role: str) -> str:
     return _in_schema(text, schema).replace("reconcile_role", quoted(role))
 
 
+def script(url: str) -> str:
+    """All that an administrator runs: schema, tables, and the rights of the role in the address
+    (`reconcile_role` where it names none). Raises `ConfigError` for an address that is none."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    from .postgres_address import read_address
+
+    address = read_address(url)
+    role = str(conninfo_to_dict(address.conninfo).get("user") or "reconcile_role")
+    tables = (_in_schema(text, address.schema).strip() for text in _pending(0))
+    return "\n\n".join(
+        (
+            f"CREATE SCHEMA IF NOT EXISTS {quoted(address.schema)};",
+            *tables,
+            least_privileges(address.schema, role),
+        )
+    )
+
+
 def read_schema(db: Transaction, address: Address) -> Schema | None:
     """What is there; None for nothing. `StoreUnusable` for a newer version's tables, or
     others than ours."""

@@ -6,6 +6,8 @@ Further stores register a function like `opener` under the entry-point group
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..core.config import single_host, sqlite_path
@@ -15,9 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from importlib.metadata import EntryPoint
 
+    from ..core.findings import StoreLook
     from ..core.ports import Clock, Entropy, Host, Store
 
 ENTRY_POINTS = "reconcile.stores"
+_LOOK = 5.0
+"""Seconds that a look waits for somebody else's lock."""
 
 
 class Opener(Protocol):
@@ -59,6 +64,53 @@ def opener(
         "[store] url: what it begins with is not a kind of store",
         hint=_schemes([*_BUILT_IN, *others]),
     )
+
+
+def look(url: str, *, clock: Clock) -> StoreLook:
+    """What `doctor` finds of the store at `url`, which is not made, migrated or written.
+
+    A store of somebody else's cannot be looked at: it is opened, as each run does.
+    """
+    from ..core.findings import STORE, StoreLook, warn
+
+    scheme = url.partition(":")[0]
+    if scheme == "sqlite":
+        from .sqlite_look import look as at_sqlite
+
+        path = Path(os.path.realpath(sqlite_path(url)))
+        return at_sqlite(path, single_host=bool(single_host(url)), busy_wait=_LOOK, clock=clock)
+    if scheme in {"postgres", "postgresql"}:
+        from .postgres_look import look as at_postgres
+
+        return at_postgres(url, clock)
+    if scheme == "memory":
+        text = "memory: keeps nothing beyond one call: every call begins as if it were the first"
+        return StoreLook([warn(STORE, text, "name a file in [store] url")], ready=False)
+    if scheme in _BUILT_IN:
+        from .redis_look import look as at_redis
+        from .redis_url import parse
+
+        return at_redis(parse(url), clock)
+    return StoreLook([], ready=True)
+
+
+def owner(url: str) -> str | None:
+    """Whose file the store at `url` is; None where it is none."""
+    if not url.startswith("sqlite:"):
+        return None
+    from .sqlite_look import owner as of_file
+
+    return of_file(sqlite_path(url))
+
+
+def ddl(url: str) -> str:
+    """What an administrator has to run so that a role can work with the store at `url` with least
+    rights; "" where a store needs nothing of the kind. Connects to nothing."""
+    if url.partition(":")[0] not in {"postgres", "postgresql"}:
+        return ""
+    from .postgres_schema import script
+
+    return script(url)
 
 
 def _sqlite(

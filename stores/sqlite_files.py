@@ -68,7 +68,7 @@ def open_file(
         if not single_host:
             refuse_shared(path, "store", StoreUnusable)
         if _size(path) > 0:
-            connection = _connect(path, busy_wait)
+            connection = connect_existing(path, busy_wait)
             if _is_current(connection, path):
                 return connection
             connection.close()
@@ -119,7 +119,7 @@ def _size(path: Path) -> int:
 # --- open and create
 
 
-def _connect(path: Path, busy_wait: float) -> sqlite3.Connection:
+def connect_existing(path: Path, busy_wait: float) -> sqlite3.Connection:
     """Never creates the file: SQLite would do so with the umask's mode."""
     escaped = str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection = sqlite3.connect(
@@ -193,7 +193,7 @@ def _create(path: Path, busy_wait: float, new_id: Callable[[], str]) -> sqlite3.
     try:
         if _size(path) == 0:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        connection = _connect(path, busy_wait)
+        connection = connect_existing(path, busy_wait)
         if not _is_current(connection, path):
             try:
                 _make_schema(connection, new_id)

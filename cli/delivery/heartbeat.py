@@ -90,6 +90,34 @@ def switch(address: str, suffix: str, run: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path, query, ""))
 
 
+def called_once(address: str, run: str) -> str:
+    """Call a switch as a success does, and say what it answers. Raises `NotDelivered`."""
+    from ...core.errors import NotDelivered
+
+    told: list[str] = []
+
+    def ask() -> bool:
+        from urllib.error import HTTPError, URLError
+        from urllib.request import Request, urlopen
+
+        request = Request(switch(address, "", run), headers={"User-Agent": "reconcile"})
+        try:
+            with urlopen(request, timeout=SECONDS) as answer:
+                told.append(str(answer.status))
+                return bool(200 <= answer.status < 300)
+        except HTTPError as error:
+            told.append(f"it answers {error.code}")
+        except URLError as error:
+            # A reason may quote the address; that of the system does not.
+            cause = error.reason
+            told.append(getattr(cause, "strerror", None) or type(cause).__name__)
+        return False
+
+    if within(SECONDS, ask):
+        return told[-1]
+    raise NotDelivered(told[-1] if told else f"no answer within {SECONDS:g} s")
+
+
 def _answered(address: str) -> bool:
     """Whether a server takes the call; redirections are followed."""
     from urllib.error import URLError

@@ -9,6 +9,8 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..app import COMMANDS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -61,10 +63,7 @@ _SIGNS = {
 _UNFINISHED = ("\N{HORIZONTAL ELLIPSIS}", "~")
 
 
-_COMMAND = re.compile(
-    r"\breconcile (?=(?:run|resume|status|rerun|backfill|skip|stop|pause|unpause|changes|prune"
-    r"|config|init|units|add)\b)"
-)
+_COMMAND = re.compile(rf"\breconcile (?=(?:{'|'.join(COMMANDS)})\b)")
 """Where a text of the core names a command to type."""
 
 

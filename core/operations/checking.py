@@ -71,7 +71,7 @@ def check(app: Application, only: str | None = None) -> Check:
     with closing(app.open_store()) as store:
         now = store.facts().now
         looks = [(job, look(store, job, now)) for job in jobs]
-        troubles = [t for job, seen in looks for t in _troubles(store, job, seen)]
+        troubles = [t for job, seen in looks for t in troubles_of(store, job, seen)]
         audits = [(job, audit(seen, History(store, job.name, now))) for job, seen in looks]
     for job, found in audits:
         if found is not None and found.missing:
@@ -90,7 +90,8 @@ def check(app: Application, only: str | None = None) -> Check:
     )
 
 
-def _troubles(store: Store, job: Job, seen: Look) -> Iterator[Trouble]:
+def troubles_of(store: Store, job: Job, seen: Look) -> Iterator[Trouble]:
+    """What is wrong with a job's intervals, beside records that are missing."""
     told: set[datetime] = set()
     for found in alerts.judge(job, seen.job, seen.schedule, seen.decision, seen.now):
         waits = found.kind == alerts.APPROVAL
