@@ -145,7 +145,9 @@ def _builder(config: Config, env: Environment) -> Callable[[Job], Work]:
         from ..core.work.entitlements.work import EntitlementsWork
 
         sorted_files = Spools(spools(config), job.name)
-        source = open_source(job.work.source, sorted_files)
+        source = open_source(
+            job.work.source, sorted_files, max_age=job.work.plan_age, max_wait=job.max_wait
+        )
         fence_wait = job.work.fence_wait or job.lease.ttl or default_ttl(config.store.url)
         target = open_target(
             job.work.target,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import PurePath
 
+    from .http_config import HttpConfig
     from .model import Rate
 
 MINUTE = timedelta(minutes=1)
@@ -83,7 +84,8 @@ class SourceConfig(NamedTuple):
     """`[jobs.NAME.source]`. `path` is absolute, its placeholders not yet filled in.
 
     `rename` leads from the file's names of columns to the target's. `fields` names the
-    columns of a CSV file that has no header; `manifest` is absolute, as `path` is.
+    columns of a CSV file that has no header; `manifest` is absolute, as `path` is. Of an API
+    `path` is the address, and `http` says how it is asked.
     """
 
     type: str
@@ -96,6 +98,7 @@ class SourceConfig(NamedTuple):
     encoding: str = "utf-8"
     fields: tuple[str, ...] | None = None
     manifest: str | None = None
+    http: HttpConfig | None = None
 
     def name_in_file(self, ours: str) -> str:
         """How a file that lacks one of our columns would call it, and by which rename."""

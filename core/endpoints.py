@@ -12,16 +12,44 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from .checksum import Checksum
-    from .model import Fence, FenceRow, Interval, Json, JsonObject, LeaseKey, PlanId, Proof
+    from .model import Fence, FenceRow, Interval, Json, JsonObject, LeaseKey, PlanId, Proof, Rate
     from .rows import Action, Change, KeySpan, Page, RangeChanges, Schema
 
 
 class Unordered(Exception):
     """A source turned out not to be in order of accounts, and nothing that was read of it
     may be used. Asked for its pages from the beginning, it gives them in order."""
+
+
+class BrokenOff(Exception):
+    """A source that was asked to stop, in the middle of what has no checkpoint of its own."""
+
+
+class Calls(Protocol):
+    """What a source on a network needs of the run that it is read for."""
+
+    def now(self) -> datetime:
+        """The store's clock."""
+        ...
+
+    def take(self, bucket: str, rate: Rate) -> float:
+        """Have one call granted by the store, see `ports.Store.take`: 0, or seconds to wait."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, and keep the lease. Raises `BrokenOff`, `LeaseLapsed`, `FencedOut`."""
+        ...
+
+    def go_on(self) -> None:
+        """Raises `BrokenOff` where the run is to end. Else it is a sign of progress."""
+        ...
+
+    def new_id(self) -> str:
+        """A fresh unguessable name."""
+        ...
 
 
 class Source(Protocol):
@@ -34,10 +62,11 @@ class Source(Protocol):
         """For people: type and path or address, secrets masked."""
         ...
 
-    def open(self, interval: Interval, schema: Schema) -> Reading:
-        """Begin to read. Rows have the account as the schema's key policy normalises it, and an
-        account that the source spells in several ways is bad, with its spellings named. Raises
-        `SourceUnreachable`, `SourceUnusable`, `AccessDenied`."""
+    def open(self, interval: Interval, schema: Schema, calls: Calls | None = None) -> Reading:
+        """Begin to read; with `calls` None only the fingerprint is wanted. Rows have the account
+        as the schema's key policy normalises it, and an account that the source spells in several
+        ways is bad, with its spellings named. Raises `SourceUnreachable`, `SourceUnusable`,
+        `AccessDenied`."""
         ...
 
 

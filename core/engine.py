@@ -29,13 +29,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from threading import Event
 from typing import TYPE_CHECKING
 
+from .endpoints import BrokenOff
 from .errors import (
     FencedOut,
     LeaseLapsed,
     OldOverNew,
     ReconcileError,
+    SourcePaused,
     StoreBusy,
     StoreUnreachable,
     StoreUnusable,
@@ -53,9 +56,13 @@ if TYPE_CHECKING:
     from .assignment import Assignment
     from .events import IntervalReport, Report
     from .leasing import LeaseKeeper
-    from .model import Fence, Interval, JsonObject
+    from .model import Fence, Interval, JsonObject, Rate
     from .ports import Reader, Runtime, Store, Work
     from .records import IntervalRecord
+
+
+STEP_SECONDS = 1.0
+"""So often whoever waits looks whether the run is to end."""
 
 
 class Order:
@@ -69,8 +76,10 @@ class Order:
         task: Assignment,
         journal: Journal,
         on_progress: Callable[[], None],
+        is_to_end: Callable[[], bool] = lambda: False,
     ) -> None:
         self._on_progress = on_progress
+        self._is_to_end = is_to_end
         self._keeper = keeper
         self._runtime = runtime
         self._store = store
@@ -108,6 +117,22 @@ class Order:
 
     def trusted_until(self) -> float:
         return self._keeper.trusted_until()
+
+    def take(self, bucket: str, rate: Rate) -> float:
+        return self._store.take(bucket, rate)
+
+    def wait(self, seconds: float) -> None:
+        clock, never = self._runtime.clock, Event()
+        wakes = clock.boot() + seconds
+        self.go_on()
+        while (left := wakes - clock.boot()) > 0:
+            clock.wait(min(STEP_SECONDS, left), never)
+            self.go_on()
+
+    def go_on(self) -> None:
+        self.progressed()
+        if self._is_to_end():
+            raise BrokenOff
 
     def progressed(self) -> None:
         self._keeper.progressed()
@@ -166,7 +191,7 @@ class Engine:
         """
         self._keeper.break_off = self._work.interrupt
         try:
-            return self._fence_and_work()
+            return self._work_until_told()
         except FencedOut as error:
             return self._fenced_out(error)
         except LeaseLapsed as error:
@@ -181,6 +206,17 @@ class Engine:
             return self._journal.failed(error)
         finally:
             self._keeper.break_off = lambda: None
+
+    def _work_until_told(self) -> IntervalReport:
+        """Work, unless the source tells that it has to end before."""
+        try:
+            return self._fence_and_work()
+        except SourcePaused as error:
+            return self._journal.paused(error)
+        except BrokenOff:
+            stop = self._asked_to_stop()
+            assert stop is not None, "that is why it was broken off"
+            return self._stopped(stop)
 
     def _fence_and_work(self) -> IntervalReport:
         if not self._task.dry_run:
@@ -202,6 +238,7 @@ class Engine:
             self._task,
             self._journal,
             self._answer_signal,
+            lambda: self._asked_to_stop() is not None,
         )
         for step in self._work.steps(order):
             self._journal.save(step)
@@ -212,9 +249,7 @@ class Engine:
                 return self._journal.needs_approval(step.needs_approval)
             stop = self._asked_to_stop()
             if stop is not None:
-                if stop.by is not None:
-                    self._journal.record = replace(self._journal.record, repair_owner=stop.by)
-                return self._journal.stopped(stop.ending, stop.outcome, stop.detail)
+                return self._stopped(stop)
         if self._task.dry_run:
             return self._journal.report(Outcome.COMPLETED)
         proof = self._work.prove(order)
@@ -226,6 +261,11 @@ class Engine:
         report = self._journal.completed(proof, obsolete)
         self._runtime.reached("interval_completed")
         return report
+
+    def _stopped(self, stop: Stop) -> IntervalReport:
+        if stop.by is not None:
+            self._journal.record = replace(self._journal.record, repair_owner=stop.by)
+        return self._journal.stopped(stop.ending, stop.outcome, stop.detail)
 
     def _lapsed(self, error: LeaseLapsed) -> IntervalReport:
         """The target only knows that it was broken off, or that time was over; why, the lease

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from .model import FenceRow, Lease
 
@@ -82,6 +83,17 @@ class SourceUnreachable(ReconcileError):
     """The source did not answer: a missing file too."""
 
     name = "source_unreachable"
+
+
+class SourcePaused(ReconcileError):
+    """The source may not be asked again before `until`, by its own word, a rate or a budget. No
+    fault: the run ends, and the next one goes on."""
+
+    name = "source_paused"
+
+    def __init__(self, message: str, *, until: datetime, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.until = until
 
 
 # --- the target

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from .assignment import Assignment
-    from .errors import OldOverNew, ReconcileError
+    from .errors import OldOverNew, ReconcileError, SourcePaused
     from .leasing import LeaseKeeper
     from .model import Grant, Json, JsonObject, Proof, Rate, Unproved, Write
     from .ports import Runtime, Step, Store
@@ -236,6 +236,18 @@ class Journal:
             event = self._ended(ending, why)
             self._close(self.record, ending, self._keeper.now(), why, [event])
         return self.report(outcome)._replace(signal=why)
+
+    def paused(self, error: SourcePaused) -> IntervalReport:
+        """The run ends because the source may not be asked before an instant: no attempt, and
+        no fault."""
+        until = to_text(error.until)
+        if not self._task.dry_run:
+            now = self._keeper.now()
+            failure = {**_failure(error, now), "outcome": Outcome.WAITING, "until": until}
+            record = replace(self.record, failure=failure)
+            event = self._ended(Ending.WAITING, str(error))
+            self._close(record, Ending.WAITING, now, str(error), [event])
+        return self.report(Outcome.WAITING)._replace(error=error, retry_at=error.until)
 
     def unproved(self, unproved: Unproved) -> IntervalReport:
         """Something is missing: the next run plans anew, and nobody calls this completed."""

@@ -267,6 +267,7 @@ class Ending(StrEnum):
     NEEDS_APPROVAL = "needs approval"
     INTERRUPTED = "interrupted"
     OUT_OF_TIME = "out of time"
+    WAITING = "waiting"
     FENCED_OUT = "fenced out"
     ABANDONED = "abandoned"
 

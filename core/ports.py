@@ -342,6 +342,18 @@ class WorkOrder(Protocol):
         """End of the trust window, a `CLOCK_BOOTTIME` reading."""
         ...
 
+    def take(self, bucket: str, rate: Rate) -> float:
+        """See `endpoints.Calls`, which an order is for a source on a network."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """See `endpoints.Calls`."""
+        ...
+
+    def go_on(self) -> None:
+        """See `endpoints.Calls`."""
+        ...
+
     def progressed(self) -> None:
         """Something moved: a page read, a range compared, changes applied. Raises `LeaseLapsed`
         or `FencedOut` when the lease may no longer be trusted."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .toml_values import Section
 
-SOURCE_TYPES = ("csv", "jsonl")
+SOURCE_TYPES = ("csv", "jsonl", "http")
 TARGET_TYPES = ("sql", "postgres")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|$)")
@@ -31,9 +31,10 @@ _SUFFIXES = {
     "jsonl": (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"),
 }
 _OF_CSV = ("fields", "delimiter")
-_LATER_SOURCE_TYPES = ("json", "sql", "http", "scim", "ldap")
+_LATER_SOURCE_TYPES = ("json", "sql", "scim", "ldap")
 _LATER_TARGET_TYPES = ("http", "scim")
-_LATER_SOURCE_KEYS = ("url", "query", "rate")
+_LATER_SOURCE_KEYS = ("query",)
+_WEB = ("http://", "https://")
 _LATER_TARGET_KEYS = ("rate",)
 _UNFIT_DELIMITERS = ('"', "\n", "\r", "\0")
 
@@ -64,6 +65,10 @@ def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | No
     if written is None:
         job.wrong("", "has no source", 'write for example source = "exports/{date}.csv"')
     short = isinstance(written, str)
+    if _is_web(written):
+        from .toml_http import read_http_source
+
+        return read_http_source(job, shared)
     section, key = (job, "source") if short else (job.section("source"), "path")
     path = _template(section, key, folder)
     if short:
@@ -72,9 +77,9 @@ def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | No
             return None
         return SourceConfig(kind, path, account=shared.account, columns=shared.columns)
     section.later(*_LATER_SOURCE_KEYS)
-    _refuse_policy(section)
+    refuse_policy(section)
     kind = section.choice("type", SOURCE_TYPES, _LATER_SOURCE_TYPES)
-    if isinstance(written, dict) and "path" not in section and "url" not in section:
+    if isinstance(written, dict) and "path" not in section:
         section.wrong("", "has no path", 'write for example path = "exports/{date}.csv"')
     if "type" not in section:
         kind = _kind_of_source(section, key, path)
@@ -133,7 +138,7 @@ def read_target(
         )
     section = job.section("target")
     section.later(*_LATER_TARGET_KEYS)
-    _refuse_policy(section)
+    refuse_policy(section)
     kind = section.choice("type", TARGET_TYPES, _LATER_TARGET_TYPES)
     if isinstance(written, dict) and not section.has("url"):
         section.wrong("", "has no url", 'write for example url = "sqlite:///app.db"')
@@ -167,6 +172,15 @@ def read_target(
         schema=schema,
         interval_column=interval_column,
     )
+
+
+def _is_web(written: object) -> bool:
+    """Whether a source as it is written is an HTTP API."""
+    if isinstance(written, str):
+        return written.lower().startswith(_WEB)
+    if not isinstance(written, dict):
+        return False
+    return written.get("type") == "http" or bool({"url", "url_file"} & written.keys())
 
 
 def check_fields(job: Section, source: SourceConfig, target: TargetConfig) -> None:
@@ -323,7 +337,8 @@ def _encoding(section: Section) -> str | None:
     return None
 
 
-def _refuse_policy(section: Section) -> None:
+def refuse_policy(section: Section) -> None:
+    """Refuse a key policy of one side alone."""
     if section.raw("key_policy") is not None:
         section.wrong("key_policy", "is of both sides", "write it at job level, once")
 

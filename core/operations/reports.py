@@ -131,9 +131,10 @@ def waiting_report(job: Job, waiting: Waiting, now: datetime) -> IntervalReport:
         guard = GuardReport.from_json(waiting.record.waiting)
         return report._replace(outcome=Outcome.NEEDS_APPROVAL, guard=guard, known_before=True)
     failure = waiting.record.failure or {}
-    incomplete = failure.get("outcome") == Outcome.INCOMPLETE
+    quiet = (Outcome.INCOMPLETE, Outcome.WAITING)
+    outcome = next((one for one in quiet if failure.get("outcome") == one), Outcome.FAILED)
     return report._replace(
-        outcome=Outcome.INCOMPLETE if incomplete else Outcome.FAILED,
+        outcome=outcome,
         failed_at=failed_at(waiting.record),
         error=FailedBefore(str(failure.get("text", ""))),
         retry_at=waiting.until,

@@ -22,12 +22,15 @@ SAMPLE_FROM, SAMPLE_UNTIL = datetime(2024, 1, 1, tzinfo=UTC), datetime(2034, 1, 
 
 
 def retry_at(job: Job, record: IntervalRecord) -> datetime | None:
-    """When a failed interval may be tried again; None where the last run did not fail.
+    """When an interval may be tried again; None where the last run did not fail.
 
-    `retry_delay` after the failure, doubled with each further attempt, up to an hour.
+    `retry_delay` after the failure, doubled with each further attempt, up to an hour; where the
+    source has to be left alone until an instant, then.
     """
     if record.failure is None:
         return None
+    if record.failure.get("until") is not None:
+        return from_text(str(record.failure["until"]))
     longest = max(HOUR, job.retry_delay)
     delay = job.retry_delay
     for _ in range(record.attempts - 1):

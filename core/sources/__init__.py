@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..config import HOUR, MINUTE
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
     from ..config import SourceConfig
     from ..endpoints import Source
@@ -15,18 +17,32 @@ if TYPE_CHECKING:
     from .reading import Format
     from .spool import Spools
 
-TYPES = ("csv", "jsonl")
+TYPES = ("csv", "jsonl", "http")
 
 
 def open_source(
-    config: SourceConfig, spools: Spools, fill: Callable[[str, Interval], str] | None = None
+    config: SourceConfig,
+    spools: Spools,
+    fill: Callable[[str, Interval], str] | None = None,
+    *,
+    max_age: timedelta = HOUR,
+    max_wait: timedelta = MINUTE,
 ) -> Source:
-    """The source a configuration describes; touches no file yet.
+    """The source a configuration describes; touches no file and no network yet.
 
-    `spools` is where a file that is not in order is sorted. `fill` puts an interval into a
-    path (default: `placeholders.fill`). Raises `ConfigError`.
+    `spools` is where what is not in order is sorted. `fill` puts an interval into a path
+    (default: `placeholders.fill`). `max_age` and `max_wait` are for sources on a network: how
+    long what they said may be used, and how long one run may wait. Raises `ConfigError`.
     """
+    if fill is None:
+        from ..placeholders import fill as fill_placeholders
+
+        fill = fill_placeholders
     form: Format
+    if config.type == "http":
+        from .http.reading import HttpSource
+
+        return HttpSource(config, spools, fill, max_age, max_wait)
     if config.type == "csv":
         from .csv import CsvFormat
 
@@ -42,8 +58,4 @@ def open_source(
         )
     from .reading import FileSource
 
-    if fill is None:
-        from ..placeholders import fill as fill_placeholders
-
-        fill = fill_placeholders
     return FileSource(config, form, spools, fill)

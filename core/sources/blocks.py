@@ -9,7 +9,7 @@ is one error that names file and line.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import ConfigError, SourceUnusable
 
@@ -52,11 +52,13 @@ class Block:
     offset: int
     line: int
     writing: Writing
+    unit: ClassVar[str] = "line"
+    """What is counted, for messages."""
 
     def unusable(self, line: int, why: str, *, hint: str = "") -> SourceUnusable:
         """An error that names file and line."""
         return SourceUnusable(
-            f"{self.path} line {line}: {why}",
+            f"{self.path} {self.unit} {line}: {why}",
             hint=hint or f"export the file again, as {self.writing.kind}",
         )
 

@@ -17,17 +17,15 @@ What other readers guess about is refused: a key that stands twice in one object
 
 from __future__ import annotations
 
-import json
 from json import JSONDecodeError
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ..canonical import Unconvertible, reader
-from ..rows import ColumnKind
 from .blocks import Writing, usable_encoding
+from .json_text import Refused, decoder, kind_of, refuse_strange_text, value_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from ..config import SourceConfig
     from ..rows import Schema
@@ -61,14 +59,9 @@ class JsonRecords:
     def __init__(self, config: SourceConfig, schema: Schema) -> None:
         names = [column.name for column in schema.columns]
         names[0] = config.account or names[0]
-        self.readers = [_reader(column.kind, config.null) for column in schema.columns]
+        self.readers = [value_reader(column.kind, config.null) for column in schema.columns]
         self._pick = _picker(names, config)
-        self._decode = json.JSONDecoder(
-            object_pairs_hook=_object,
-            parse_int=str,
-            parse_float=str,
-            parse_constant=_constant,
-        ).raw_decode
+        self._decode = decoder().raw_decode
 
     def raw(self, block: Block) -> tuple[list[Any], int]:
         """See `rows.Records`."""
@@ -81,7 +74,7 @@ class JsonRecords:
             try:
                 value = self._value(text)
                 rows.append(self._pick(value))
-            except _Refused as error:
+            except Refused as error:
                 raise block.unusable(number, str(error), hint=error.hint) from error
             except JSONDecodeError as error:
                 why = error.msg[:1].lower() + error.msg[1:]
@@ -101,53 +94,10 @@ class JsonRecords:
         if end != len(text):
             raise JSONDecodeError("Extra data", text, end)
         if type(value) is not dict:
-            raise _Refused(f"{_kind(value)}, not an object", "write one JSON object on each line")
+            raise Refused(f"{kind_of(value)}, not an object", "write one JSON object on each line")
         if "\\u" in text:
-            _refuse_strange_text(value)
+            refuse_strange_text(value)
         return value
-
-
-class _Refused(ValueError):
-    """A line that is JSON and still no row."""
-
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what)
-        self.hint = hint
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _Refused(f"key {twice!r} stands twice in one object", "export each key once")
-    return found
-
-
-def _constant(name: str) -> Any:
-    raise _Refused(f"{name} is no JSON", "export a number, or null")
-
-
-def _refuse_strange_text(value: Any) -> None:
-    """Escapes can write what the text itself was checked not to have."""
-    if type(value) is str:
-        if "\0" in value:
-            raise _Refused("a NUL in a text", "export the text without \\u0000")
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            half = value[error.start]
-            raise _Refused(
-                f"\\u{ord(half):04x} is half of a surrogate pair, and no character",
-                "export the text in UTF-8, without escapes",
-            ) from error
-    elif type(value) is dict:
-        for key, inner in value.items():
-            _refuse_strange_text(key)
-            _refuse_strange_text(inner)
-    elif type(value) is list:
-        for inner in value:
-            _refuse_strange_text(inner)
 
 
 def _picker(
@@ -166,13 +116,13 @@ def _picker(
             there = [key for key in candidates if key in value]
             if not there:
                 lacks = " or ".join(map(repr, candidates)) or config.name_in_file(name)
-                raise _Refused(
+                raise Refused(
                     f"it has no key {lacks}",
                     "export that key in each object, null where there is nothing; or map the"
                     " file's name to it with rename",
                 )
             if len(there) > 1:
-                raise _Refused(
+                raise Refused(
                     f"{' and '.join(map(repr, there))} are both {name}",
                     "look at the source's rename",
                 )
@@ -191,29 +141,3 @@ def _picker(
             return slowly(value)
 
     return quickly
-
-
-def _reader(kind: ColumnKind, null: Collection[str]) -> Callable[[Any], str | None]:
-    """What turns a value of an object into canonical text or NULL."""
-    read = reader(kind, null)
-
-    def convert(value: Any) -> str | None:
-        if value is None:
-            return None
-        if type(value) is bool:
-            value = "true" if value else "false"
-        elif type(value) is not str:
-            raise Unconvertible(json.dumps(value), kind, f"it is {_kind(value)}")
-        return value if read is None else read(value)
-
-    return convert
-
-
-def _kind(value: Any) -> str:
-    if type(value) is dict:
-        return "an object"
-    if type(value) is list:
-        return "an array"
-    if value is None:
-        return "null"
-    return "true or false" if type(value) is bool else "a text or a number"

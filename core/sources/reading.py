@@ -30,15 +30,15 @@ from .blocks import blocks
 from .files import SourceFile
 from .manifest import read_manifest
 from .rows import BEFORE_ALL, Rows
-from .sorting import Sorter, grouped
-from .spool import PAGE
+from .spooling import fill, sorter_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..config import SourceConfig
+    from ..endpoints import Calls
     from ..model import Interval, Json
-    from ..rows import Row, Schema
+    from ..rows import Schema
     from .blocks import Block, Writing
     from .manifest import Manifest
     from .rows import Records
@@ -77,7 +77,7 @@ class FileSource:
         name = path if interval is None else self._fill(path, interval)
         return f"{self._config.type} {name}"
 
-    def open(self, interval: Interval, schema: Schema) -> FileReading:
+    def open(self, interval: Interval, schema: Schema, calls: Calls | None = None) -> FileReading:
         """Open the interval's file, and hold it against its manifest."""
         config = self._config
         file = SourceFile(self._fill(config.path, interval))
@@ -215,7 +215,7 @@ class FileReading:
         draft: Draft | None = None
         try:
             draft = self._draft = self._spools.draft(self.fingerprint)
-            sorter = Sorter(draft.scratch, lambda item: self._schema.sort_value(item[0] or ""))
+            sorter = sorter_for(draft, self._schema)
             rows = 0
             for block in self._blocks():
                 items, count = self._rows.items(block)
@@ -223,33 +223,13 @@ class FileReading:
                 sorter.add(items, len(block.text))
                 yield
             self._check_end(rows)
-            yield from sorter.reduce()
-            yield from self._fill(draft, sorter)
+            yield from fill(draft, sorter, self._rows, self._schema)
             self._spool = draft.finish()
         except OSError as error:
             raise self._spools.refusal(error) from error
         finally:
             if draft is not None:
                 draft.discard()
-
-    def _fill(self, draft: Draft, sorter: Sorter) -> Iterator[None]:
-        rows: list[Row] = []
-        bad: dict[str, str] = {}
-        size, first = 0, ""
-        for account, items in grouped(sorter.sorted()):
-            settled, why = self._rows.settled(account, items)
-            if not rows and not bad:
-                first = account
-            if why is not None:
-                bad[account] = why
-            rows += settled
-            size += sum(len(value) for row in settled for value in row if value) + len(why or "")
-            if size >= PAGE:
-                draft.add(rows, bad, self._schema.sort_value(first))
-                rows, bad, size = [], {}, 0
-                yield
-        if rows or bad:
-            draft.add(rows, bad, self._schema.sort_value(first))
 
 
 def _check_columns(file: SourceFile, config: SourceConfig, schema: Schema) -> None:

@@ -191,7 +191,7 @@ class Rows:
             except Unconvertible as error:
                 lines = lines or self._records.lines(block)
                 line = lines[index + skipped]
-                faults[index] = f"line {line}: {self._schema.columns[at].name} {error}"
+                faults[index] = f"{block.unit} {line}: {self._schema.columns[at].name} {error}"
                 rows.append(None)
                 continue
             for at in self._schema.key:

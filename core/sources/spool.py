@@ -95,19 +95,26 @@ class Spools:
                 return Draft(self._folder, self._prefix, self._path(fingerprint), fingerprint)
         raise FileNotFoundError(2, "another program keeps removing it", str(self._folder))
 
-    def sweep(self, keep: str = "") -> None:
-        """Remove what earlier runs of the job left, but for the spool of one reading."""
-        kept = self._path(keep).name if keep else ""
+    def sweep(self, keep: str = "", *beside: Path) -> None:
+        """Remove what earlier runs of the job left, but for the spool of one reading, and
+        files `beside` it."""
+        kept = {self._path(keep).name if keep else "", *(path.name for path in beside)}
         try:
             names = [entry.name for entry in os.scandir(self._folder)]
         except OSError:
             return  # the usual case: there is none
         for name in names:
-            if name.startswith(self._prefix) and name != kept:
+            if name.startswith(self._prefix) and name not in kept:
                 with suppress(OSError):  # it misleads nobody; the next run tries again
                     (self._folder / name).unlink()
         with suppress(OSError):
             self._folder.rmdir()
+
+    def place(self, name: str) -> Path:
+        """Where another file of this job is kept, which `sweep` removes too. Makes the folder.
+        Raises `OSError`."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        return self._folder / f"{self._prefix}{name}"
 
     def refusal(self, error: OSError) -> SourceUnreachable | AccessDenied:
         """What to tell people of a spool that could not be written or read."""

@@ -28,7 +28,7 @@ from reconcile.core.errors import AccessDenied, SourceUnreachable, SourceUnusabl
 from reconcile.core.keys import KeyPolicy
 from reconcile.core.model import Interval, Json
 from reconcile.core.rows import Column, ColumnKind, Row, Schema
-from reconcile.core.sources import blocks, open_source, reading, sorting, spool
+from reconcile.core.sources import blocks, open_source, sorting, spool, spooling
 from reconcile.core.sources.spool import Spools
 
 NIGHT = Interval("job", datetime(2026, 11, 30, 2, 30, tzinfo=UTC), "2026-11-30")
@@ -147,7 +147,7 @@ def test_in_any_order_it_is_what_it_is_in_order(
     place = Place(tmp_path_factory.mktemp("spool"))
     with pytest.MonkeyPatch.context() as patch:
         for module, name, size in zip(
-            (blocks, sorting, sorting, reading),
+            (blocks, sorting, sorting, spooling),
             ("BLOCK", "BATCH", "PIECE", "PAGE"),
             sizes,
             strict=True,
@@ -166,7 +166,7 @@ def test_in_any_order_it_is_what_it_is_in_order(
 
 
 def test_an_account_never_spans_two_pages(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "PAGE", 1)
+    monkeypatch.setattr(spooling, "PAGE", 1)
     rows = [(account, f"{n}", "1") for n in range(9) for account in ("b", "c", "a")]
     with closing(place.open(written(rows, "csv", False))) as found:
         rows_of(found)
@@ -209,7 +209,7 @@ def test_two_spellings_of_one_account_are_both_named(place: Place) -> None:
 def test_pages_above_an_account_are_found_without_reading_those_below(
     place: Place, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(reading, "PAGE", size)
+    monkeypatch.setattr(spooling, "PAGE", size)
     rows = [(f"{n}", "x", "1") for n in range(200)][::-1]
     with closing(place.open(written(rows, "csv", False), schema(INTEGER))) as found:
         rows_of(found)

@@ -19,6 +19,8 @@ from ...errors import (
     LeaseLapsed,
     OldOverNew,
     ReconcileError,
+    SourcePaused,
+    SourceUnreachable,
     StoreBusy,
     StoreUnreachable,
     StoreUnusable,
@@ -56,8 +58,12 @@ if TYPE_CHECKING:
     from ...sources.spool import Spools
     from .judge import Trip
 
-_GOES_ON = (FencedOut, LeaseLapsed, StoreBusy, StoreUnreachable, StoreUnusable, WriteConflict)
-"""Faults that are not the interval's: a next run, or another one by now, needs the spool."""
+_GOES_ON = (
+    *(FencedOut, LeaseLapsed, StoreBusy, StoreUnreachable, StoreUnusable, WriteConflict),
+    *(SourcePaused, SourceUnreachable),
+)
+"""Faults that are not the interval's, and a source that is away for a while: a next run, or
+another one by now, goes on with what was read."""
 
 
 class EntitlementsWork:
@@ -116,7 +122,7 @@ class EntitlementsWork:
         if self._has_own_rows:
             self._target.work_on(order.interval)
         schema = self._target.schema()
-        self._reading = self._source.open(order.interval, schema)
+        self._reading = self._source.open(order.interval, schema, order)
         planner = Planner(order, self._config, self._reading, self._target, schema)
         yield from self._noticed_copy(order)
         plan = self._standing_plan(order, self._reading)
@@ -152,7 +158,7 @@ class EntitlementsWork:
             )
             try:
                 yield from applier.steps(_number(order.record.cursor, "range"))
-            except GuardTripped:
+            except (GuardTripped, Unordered):
                 plan, waited = None, False
             else:
                 return

@@ -1,0 +1,1 @@
+"""JSON APIs over HTTP as a source. See `reading.py`."""

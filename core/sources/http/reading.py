@@ -1,0 +1,279 @@
+"""An HTTP API read for one interval: the whole listing first, then in order of account.
+
+An API answers in its own order, so its listing is read to its end before anything is planned.
+Each page goes into a local file (`landing.py`); once the listing is known to be complete
+(`paging.py`), it is sorted into a spool (`../spool.py`), from which ranges are planned, and read
+again where they have to be compared again. A run that is killed goes on with both; on another
+host, or where they are older than `plan_age`, the listing is read anew. A plan is for one reading
+of the listing: where that is gone, a new plan is made (`Unordered`).
+
+What is not complete is never planned from: pages that do not fit together are thrown away
+and the listing is read again, `READINGS` times in a run; then the run fails.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ...endpoints import Unordered
+from ...errors import SourcePaused, SourceUnusable
+from ...placeholders import is_dated
+from ...rows import Page
+from ..rows import Rows
+from ..spooling import fill, sorter_for
+from .answers import AnswerReader, Garbled
+from .auth import Auth
+from .calls import Caller, Gone
+from .client import Client, shown
+from .landing import Landing
+from .paging import Inconsistent, Pager, Place, page_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ...config import SourceConfig
+    from ...endpoints import Calls
+    from ...http_config import HttpConfig
+    from ...model import Interval, Json
+    from ...rows import Schema
+    from ..spool import Draft, Spool, Spools
+    from .answers import Answered
+    from .client import Reply
+
+READINGS = 3
+"""So often a run reads a listing whose pages do not fit together."""
+FAULTS_PER_SIZE = 2
+"""After so many faults of the server a page is asked for with half as many items."""
+
+
+class HttpSource:
+    """An API. `spools` is where listings are kept, `max_age` how long, `max_wait` how long a run
+    may wait in all for a provider that asks for it."""
+
+    def __init__(
+        self,
+        config: SourceConfig,
+        spools: Spools,
+        fill_in: Callable[[str, Interval], str],
+        max_age: timedelta,
+        max_wait: timedelta,
+    ) -> None:
+        assert config.http is not None, "that is what makes it one"
+        self._config = config
+        self._http = config.http
+        self._spools = spools
+        self._fill = fill_in
+        self._max_age = max_age
+        self._max_wait = max_wait
+        self.dated = is_dated(config.path)
+
+    def describe(self, interval: Interval | None) -> str:
+        """Type and address, without what stands in its query."""
+        path = self._config.path
+        return f"http {shown(path if interval is None else self._fill(path, interval))}"
+
+    def open(self, interval: Interval, schema: Schema, calls: Calls | None = None) -> HttpReading:
+        """See `endpoints.Source`. Nothing is asked for yet."""
+        url = self._fill(self._config.path, interval)
+        reading = HttpReading(self._config, self._http, url, schema, self._spools, interval.key)
+        if calls is not None:
+            client = Client(self._http.timeout.total_seconds(), self._http.concurrency)
+            auth = Auth(self._http.auth, client)
+            caller = Caller(client, self._http, auth, calls, self._max_wait, url)
+            reading.begin(calls, client, caller, self._max_age)
+        return reading
+
+
+class HttpReading:
+    """An API opened for one interval. Implements `endpoints.Reading`.
+
+    The fingerprint stands for how it is read: what it says is only known when it was asked.
+    """
+
+    def __init__(
+        self,
+        config: SourceConfig,
+        http: HttpConfig,
+        url: str,
+        schema: Schema,
+        spools: Spools,
+        interval: str,
+    ) -> None:
+        self.fingerprint = _fingerprint(config, http, url, schema, interval)
+        self._http = http
+        self._url = url
+        self._schema = schema
+        self._spools = spools
+        self._answers = AnswerReader(config, http, schema)
+        self._rows = Rows(self._answers, schema)
+        self._pager = Pager(http.paging, url)
+        self._size = http.paging.size
+        self._landing: Landing | None = None
+        self._spool: Spool | None = None
+        self._draft: Draft | None = None
+        self._client: Client | None = None
+
+    def begin(self, calls: Calls, client: Client, caller: Caller, max_age: timedelta) -> None:
+        """Have what it takes to ask for pages."""
+        self._calls, self._client, self._caller = calls, client, caller
+        self._max_age = max_age
+
+    def pages(self, after: str | None = None, resume: Json = None) -> Iterator[Page]:
+        """See `endpoints.Reading`."""
+        try:
+            landing = self._landed()
+            wanted = resume.get("listing") if isinstance(resume, dict) else None
+            if wanted is not None and wanted != landing.id:
+                raise Unordered
+            if wanted is None and self._calls.now() - landing.at > self._max_age:
+                self._forget(landing)
+            while not landing.complete:
+                yield Page([])
+                self._read(landing)
+            begin: Json = {"listing": landing.id}
+            for _ in self._spooled(landing):
+                yield Page([], begin)
+            assert self._spool is not None, "it was made"
+            above = None if after is None else self._schema.sort_value(after)
+            for rows, bad in self._spool.pages(above):
+                yield Page(rows, begin, bad)
+        except OSError as error:
+            raise self._spools.refusal(error) from error
+
+    def close(self) -> None:
+        """Close connections and files; the listing stays for another run."""
+        if self._draft is not None:
+            self._draft.discard()
+        for one in (self._spool, self._landing, self._client):
+            if one is not None:
+                one.close()
+
+    # --- the listing
+
+    def _landed(self) -> Landing:
+        """The pages that are there."""
+        if self._landing is None:
+            identity = self.fingerprint.rpartition(":")[2]
+            path = self._spools.place(f"{identity}.pages")
+            now = self._calls.now()
+            self._landing = Landing(path, identity, self._calls.new_id(), now)
+            self._spools.sweep(self._spool_name(self._landing), path)
+        return self._landing
+
+    def _forget(self, landing: Landing) -> None:
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
+        landing.restart(self._calls.new_id(), self._calls.now())
+
+    def _read(self, landing: Landing) -> None:
+        """Read the listing from where it stands to its end."""
+        for left in reversed(range(READINGS)):
+            try:
+                while not landing.complete:
+                    self._read_page(landing)
+            except Inconsistent as error:
+                self._forget(landing)
+                if not left:
+                    raise SourceUnusable(
+                        f"{shown(self._url)}: its pages did not fit together, {READINGS} times:"
+                        f" {error}",
+                        hint="read it when nobody writes to it, or by cursor, which stays in place",
+                    ) from error
+            except SourcePaused as paused:
+                landing.touch(paused.until)
+                raise
+            else:
+                return
+
+    def _read_page(self, landing: Landing) -> None:
+        place = landing.place
+
+        def address(faults: int) -> str:
+            if faults and faults % FAULTS_PER_SIZE == 0:
+                self._halve(place)
+            return self._pager.address(place, self._size)
+
+        try:
+            page, following = self._caller.ask(address, lambda reply: self._next(landing, reply))
+        except Gone as gone:
+            if place.at is None or self._http.paging.by not in ("cursor", "link"):
+                raise gone.error from gone
+            raise Inconsistent(f"its cursor has expired: {gone}") from gone
+        items, _ = self._rows.items(page)
+        landing.add(items, page_digest(page) if page.items else "", following, self._calls.now())
+
+    def _next(self, landing: Landing, reply: Reply) -> tuple[Answered, Place | None]:
+        """A page, and the place after it."""
+        number = len(landing.pages) + 1
+        name = f"{shown(self._url)} page {number:,}"
+        page = self._answers.read(reply.body, reply.headers, name)
+        if page.items and page_digest(page) in landing.pages:
+            raise Garbled(
+                SourceUnusable(
+                    f"{name} is one that came before",
+                    hint="see source.paging: is its param what the API calls it?",
+                )
+            )
+        page, following = self._pager.after(landing.place, page)
+        if following is not None and following.at in landing.places:
+            raise Garbled(
+                SourceUnusable(
+                    f"{name} leads back to where reading was before: {following.at!r}",
+                    hint="see source.paging, and whether the API is as it was",
+                )
+            )
+        return page, following
+
+    def _halve(self, place: Place) -> None:
+        """Ask for smaller pages: some servers cannot make large ones in time."""
+        if self._size is not None and self._size > 1 and self._pager.fits(place, self._size // 2):
+            self._size //= 2
+
+    # --- in order
+
+    def _spooled(self, landing: Landing) -> Iterator[None]:
+        """Have the spool of a complete listing; comes back every now and then."""
+        if self._spool is not None:
+            return
+        name = self._spool_name(landing)
+        self._spool = self._spools.open(name)
+        if self._spool is not None:
+            return
+        draft = self._draft = self._spools.draft(name)
+        try:
+            sorter = sorter_for(draft, self._schema)
+            for items, size in landing.items():
+                sorter.add(items, size)
+                yield
+            yield from fill(draft, sorter, self._rows, self._schema)
+            self._spool = draft.finish()
+        finally:
+            draft.discard()
+
+    def _spool_name(self, landing: Landing) -> str:
+        return f"{self.fingerprint}-{landing.id}"
+
+
+def _fingerprint(
+    config: SourceConfig, http: HttpConfig, url: str, schema: Schema, interval: str
+) -> str:
+    """Of all that says what is read, and how; of no secret."""
+    from hashlib import sha256
+
+    reading: tuple[Any, ...] = (
+        url,
+        interval,
+        config.account,
+        config.columns,
+        config.null,
+        http.rows,
+        sorted(http.values.items()),
+        http.paging,
+        [(column.name, column.kind.value) for column in schema.columns],
+        schema.key,
+        schema.policy.value,
+    )
+    found = sha256(repr(reading).encode("utf-8", "surrogatepass"))
+    return f"sha256:{found.hexdigest()}"
