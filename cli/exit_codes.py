@@ -80,6 +80,7 @@ ERROR_CODES: dict[type[errors.ReconcileError], ExitCode] = {
     errors.AccessDenied: ExitCode.ACCESS_DENIED,
     errors.SourceUnusable: ExitCode.UNUSABLE,
     errors.SourceUnreachable: ExitCode.UNREACHABLE,
+    errors.SourcePaused: ExitCode.FAILED,  # never the end of a run, which is waiting then
     errors.TargetUnusable: ExitCode.UNUSABLE,
     errors.AccountRefused: ExitCode.UNUSABLE,
     errors.TargetUnreachable: ExitCode.UNREACHABLE,

@@ -135,7 +135,14 @@ def _settings(job: Job, written: Mapping[str, object], usual_ttl: timedelta) -> 
     """All keys of a job, those of one table together."""
     ttl = job.lease.ttl or usual_ttl
     told = {k: text for k, text in defaults().items() if not k.startswith(("store.", "alerts."))}
+    source = job.work.source
     for key in sorted({*told, *_WITHOUT_DEFAULT}, key=_place):
+        if source.http is not None and key.startswith("source."):
+            if key == _WITHOUT_DEFAULT[0]:
+                from .effective_http import settings
+
+                yield from settings(source, written.get("source"), written)
+            continue
         table, _, name = key.rpartition(".")
         inner = written if not table else _table(written.get(table))
         short = isinstance(written.get(table), str) and key in _WITHOUT_DEFAULT

@@ -31,6 +31,17 @@ _SUFFIXES = {
     "jsonl": (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"),
 }
 _OF_CSV = ("fields", "delimiter")
+_OF_HTTP = (
+    "rows",
+    "values",
+    "headers",
+    "rate",
+    "budget",
+    "timeout",
+    "concurrency",
+    "paging",
+    "auth",
+)
 _LATER_SOURCE_TYPES = ("json", "sql", "scim", "ldap")
 _LATER_TARGET_TYPES = ("http", "scim")
 _LATER_SOURCE_KEYS = ("query",)
@@ -78,6 +89,9 @@ def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | No
         return SourceConfig(kind, path, account=shared.account, columns=shared.columns)
     section.later(*_LATER_SOURCE_KEYS)
     refuse_policy(section)
+    for name in _OF_HTTP:
+        if section.raw(name) is not None:
+            section.wrong(name, "is for HTTP sources only", "take it out")
     kind = section.choice("type", SOURCE_TYPES, _LATER_SOURCE_TYPES)
     if isinstance(written, dict) and "path" not in section:
         section.wrong("", "has no path", 'write for example path = "exports/{date}.csv"')

@@ -37,6 +37,9 @@ A_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
 CATCH_UP_POLICIES = ("all", "latest", "none")
 ON_FAILED = ("continue", "block")
 
+RANGE_SIZE_NETWORK = 1000
+"""Accounts of a range where the source is on a network."""
+
 _LATER_KEYS = (
     "command", "python", "ranges", "env", "env_file", "cwd", "kill_after", "notify",
 )  # fmt: skip
@@ -214,7 +217,7 @@ def _entitlements(section: Section, name: str, folder: Path) -> EntitlementsConf
         source=source,
         target=target,
         guards=guards,
-        range_size=_or(range_size, plain.range_size),
+        range_size=_or(range_size, RANGE_SIZE_NETWORK if source.http else plain.range_size),
         plan_age=_or(plan_age, plain.plan_age),
         fence_wait=fence_wait,
     )

@@ -109,7 +109,8 @@ def _stopped(report: IntervalReport, style: Style) -> str:
 def _waits(report: IntervalReport, style: Style) -> str:
     del style
     until = "" if report.retry_at is None else f" until {words.moment(report.retry_at, report.at)}"
-    return f"{report.outcome.value.replace('_', ' ')}{until}"
+    why = "" if report.error is None else f": {report.error}"
+    return f"{report.outcome.value.replace('_', ' ')}{until}{why}"
 
 
 _SAYS = {

@@ -168,9 +168,11 @@ def _stopped(report: IntervalReport, state: str, asked: str, style: Style) -> To
 
 
 def _waits(report: IntervalReport, style: Style) -> Told:
-    del style
     until = "" if report.retry_at is None else f" until {words.moment(report.retry_at, report.at)}"
-    return Told(_about(report), report.outcome.value.replace("_", " "), until)
+    told = Told(_about(report), report.outcome.value.replace("_", " "), until)
+    if report.error is not None:
+        told.prose(f"{report.error}.", style.width)
+    return told
 
 
 _INTERVALS: Mapping[Outcome, Callable[[IntervalReport, Style], Told]] = {

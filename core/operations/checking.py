@@ -149,7 +149,7 @@ def _tried(job: Job, record: IntervalRecord) -> str:
     name = f"{job.name} {record.id}"
     if record.kills > 1:
         return f"{name} was killed {record.kills} times without progress"
-    if record.failure is not None:
+    if record.failure is not None and record.failure.get("outcome") != Outcome.WAITING:
         return f"{name} failed and is tried again: {record.failure.get('text')}"
     if record.runs > job.max_attempts:
         return f"{name} was begun {record.runs} times"

@@ -45,7 +45,9 @@ def problems(job: Job, waiting: Sequence[IntervalView], now: datetime) -> Iterat
         elif view.shows in ("running", "fencing"):
             continue  # whatever was wrong is being tried again
         elif view.shows in ("overdue", "stalled") or record.kills > 1 or record.failure:
-            yield Problem("!", f"{name}: {_trouble(job, view, now)}", (f"reconcile status {name}",))
+            told = f"{name}: {_trouble(job, view, now)}"
+            sign = "-" if _is_waiting(record) and view.shows == "retrying" else "!"
+            yield Problem(sign, told, (f"reconcile status {name}",))
 
 
 _GIVEN_UP = {
@@ -104,6 +106,8 @@ def _how_often(job: Job, record: IntervalRecord) -> str:
         return (
             f"incomplete after {_attempts(record.attempts)}:" if record.attempts else "incomplete:"
         )
+    if _is_waiting(record):
+        return "waits:"
     of = f" {record.attempts} of {job.max_attempts} attempts" if record.attempts else ""
     return f"failed{of}:"
 
@@ -115,6 +119,11 @@ def _attempts(number: int) -> str:
 def _is_incomplete(record: IntervalRecord) -> bool:
     """Whether all was done but for quarantined accounts."""
     return record.failure is not None and record.failure.get("outcome") == Outcome.INCOMPLETE
+
+
+def _is_waiting(record: IntervalRecord) -> bool:
+    """Whether its source may not be asked yet, which is nobody's fault."""
+    return record.failure is not None and record.failure.get("outcome") == Outcome.WAITING
 
 
 def overtaken(history: History, job: Job, seen: Look) -> Iterator[Problem]:

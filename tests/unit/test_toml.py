@@ -423,8 +423,7 @@ class TestRefusals:
             'python = "a:b"',
             'notify = ["x"]',
             'source.query = "x"',
-            'source.type = "http"',
-            'source.rate = "5/s"',
+            'source.type = "scim"',
             'target.type = "scim"',
         ],
     )
@@ -490,7 +489,8 @@ class TestRefusals:
         ("line", "says"),
         [
             ('source = "e.json"', "does not say by its suffix"),
-            ('source = "https://x/e.csv"', "only files are supported"),
+            ('source = "s3://x/e.csv"', "only files are supported"),
+            ('source = { path = "e.csv", rate = "5/s" }', "rate: is for HTTP sources only"),
             ('source = { path = "e.csv", manifest = "s3://x/e.json" }', "only files are supported"),
             ('source = { path = "e.csv", manifest = "{dat}.json" }', "{dat} is no placeholder"),
             ('source = { path = "e.csv", fields = [] }', "fields: is empty"),
