@@ -45,6 +45,7 @@ def needs(config: Config, job: Job) -> Needs:
     reads.update(_sources(work))
     if scheme(work.target.url) == "sqlite":
         writes.add(sqlite_path(work.target.url).parent)
+    asks_api = work.source.http is not None
     remote = {scheme(url) for url in (config.store.url, work.target.url)} - {*_LOCAL}
     # Everything that this job sees of the others is their records: alerts of all are its to send.
     heartbeats = any(one.heartbeat for one in config.jobs.values())
@@ -52,7 +53,9 @@ def needs(config: Config, job: Job) -> Needs:
         tuple(sorted(reads)),
         tuple(sorted(writes)),
         store,
-        network=bool(remote or heartbeats or config.alerts.notify or config.alerts.command),
+        network=bool(
+            remote or asks_api or heartbeats or config.alerts.notify or config.alerts.command
+        ),
         programs=config.alerts.command[:1],
     )
 
@@ -67,6 +70,8 @@ def spools(config: Config) -> Path:
 
 def _sources(work: EntitlementsConfig) -> Iterator[Path]:
     """The folders of what is read, as far as their names are fixed."""
+    if work.source.http is not None:
+        return
     for path in (work.source.path, work.source.manifest):
         if path is not None:
             yield Path(path.partition("{")[0] + "x").parent

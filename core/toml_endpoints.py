@@ -15,6 +15,7 @@ from .errors import ConfigError
 from .keys import KeyPolicy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from .toml_values import Section
@@ -89,18 +90,14 @@ def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | No
         return SourceConfig(kind, path, account=shared.account, columns=shared.columns)
     section.later(*_LATER_SOURCE_KEYS)
     refuse_policy(section)
-    for name in _OF_HTTP:
-        if section.raw(name) is not None:
-            section.wrong(name, "is for HTTP sources only", "take it out")
+    _refuse_others(section, _OF_HTTP, "HTTP sources")
     kind = section.choice("type", SOURCE_TYPES, _LATER_SOURCE_TYPES)
     if isinstance(written, dict) and "path" not in section:
         section.wrong("", "has no path", 'write for example path = "exports/{date}.csv"')
     if "type" not in section:
         kind = _kind_of_source(section, key, path)
     if kind is not None and kind != "csv":
-        for name in _OF_CSV:
-            if name in section:
-                section.wrong(name, "is for CSV files only", "take it out")
+        _refuse_others(section, _OF_CSV, "CSV files")
     account, columns = section.text("account"), section.texts("columns")
     null, rename = section.texts("null", empty=True), section.renames("rename")
     delimiter = section.mark("delimiter", 1)
@@ -186,6 +183,13 @@ def read_target(
         schema=schema,
         interval_column=interval_column,
     )
+
+
+def _refuse_others(section: Section, names: Sequence[str], whose: str) -> None:
+    """Refuse keys that only sources of another kind have."""
+    for name in names:
+        if section.raw(name) is not None:
+            section.wrong(name, f"is for {whose} only", "take it out")
 
 
 def _is_web(written: object) -> bool:

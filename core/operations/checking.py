@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import alerts, planning
 from ..alert_records import AlertRecord
-from ..model import Kind, State
+from ..model import Kind, Outcome, State
 from ..records import OPEN
 from .audit import audit
 from .history import History

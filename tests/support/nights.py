@@ -195,7 +195,7 @@ class NightSource:
     def describe(self, interval: Interval | None) -> str:
         return "nights"
 
-    def open(self, interval: Interval, schema: Schema) -> NightReading:
+    def open(self, interval: Interval, schema: Schema, calls: object = None) -> NightReading:
         answer = self._nights.truth(interval.id)
         if answer.fault == "missing" and answer.times > 0:
             answer.times -= 1

@@ -251,7 +251,7 @@ class SteppedSource:
     def describe(self, interval: Interval | None) -> str:
         return "nights"
 
-    def open(self, interval: Interval, schema: Schema) -> NightReading:
+    def open(self, interval: Interval, schema: Schema, calls: object = None) -> NightReading:
         process = self._process
 
         def do() -> NightReading:

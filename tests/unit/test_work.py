@@ -142,7 +142,7 @@ def work(
         target=SimpleNamespace(interval_column=None),
     )
     source: Any = SimpleNamespace(
-        dated=True, open=lambda interval, schema: reading, describe=lambda interval: "s"
+        dated=True, open=lambda interval, schema, calls=None: reading, describe=lambda interval: "s"
     )
     job: Any = SimpleNamespace(name="entitlements", work=config)
     return EntitlementsWork(job, source, target or Target(), timedelta(seconds=1))  # type: ignore[arg-type]

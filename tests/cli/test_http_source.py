@@ -1,0 +1,68 @@
+"""A source that is an HTTP API, from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.api import api_scene
+from support.provider import Provider, grants, reset, status
+from support.scene import NIGHTS
+
+NIGHT = NIGHTS[-1]
+
+
+def table(provider: Provider) -> dict[tuple[str, str], str]:
+    return {(i["account_id"], i["entitlement"]): i["level"] for i in provider.items}
+
+
+def test_a_night_is_what_the_api_says_and_is_asked_for_once(tmp_path: Path) -> None:
+    with Provider(grants(1050)) as provider:
+        provider.token = "tok"
+        scene = api_scene(tmp_path, provider, 'auth.bearer_file = "api.secret"')
+        (tmp_path / "api.secret").write_text("tok\n")
+        (tmp_path / "api.secret").chmod(0o600)
+        ran = scene.run("run", "entitlements")
+        assert (ran.code, scene.rows()) == (0, table(provider))
+        assert len(provider.calls) == 11
+        del provider.items[3:8]
+        ran = scene.run("rerun", "entitlements", NIGHT, "-m", "again")
+        assert (ran.code, scene.rows()) == (0, table(provider))
+        assert "+0 -5 ~0" in ran.err
+        assert scene.files() >= {"app.db"}
+        assert not any("spool" in name for name in scene.files())
+
+
+def test_a_pause_that_is_longer_than_max_wait_ends_the_run_and_the_next_goes_on(
+    tmp_path: Path,
+) -> None:
+    with Provider(grants(1050)) as provider:
+        scene = api_scene(tmp_path, provider)
+        provider.faults[500] = [status(429, Retry_After="2")]
+        file = tmp_path / "reconcile.toml"
+        file.write_text(file.read_text().replace("range_size", 'max_wait = "1s"\nrange_size'))
+        ran = scene.run("run", "entitlements", "--json")
+        (night,) = ran.json()["intervals"]
+        assert (ran.code, night["outcome"]) == (0, "waiting")
+        assert not scene.rows()
+        shown = scene.run("status", "entitlements")
+        assert "- entitlements" in shown.err
+        assert "waits: http://" in shown.err.replace("\n  ", " ")
+        assert scene.run("-q", "run", "entitlements").err == ""
+        made = len(provider.calls)
+        assert made == 6, "the next trigger came too early, and asked for nothing"
+        ran = scene.run("run", "entitlements", "--wait", "0s", "--interval", NIGHT)
+        assert (ran.code, scene.rows()) == (0, table(provider))
+        assert len(provider.calls) == made + 6, "of 11 pages 5 were there"
+
+
+def test_a_listing_that_breaks_off_changes_nothing_and_names_the_address(tmp_path: Path) -> None:
+    with Provider(grants(250)) as provider:
+        scene = api_scene(tmp_path, provider)
+        assert scene.run("run", "entitlements").code == 0
+        before = scene.rows()
+        provider.always = reset
+        file = tmp_path / "reconcile.toml"
+        file.write_text(file.read_text().replace("range_size", 'max_wait = "1s"\nrange_size'))
+        ran = scene.run("rerun", "entitlements", NIGHT, "-m", "again")
+        assert (ran.code, scene.rows()) == (69, before)
+        assert f"{provider.url}/cursor does not answer" in ran.err
