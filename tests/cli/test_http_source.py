@@ -66,3 +66,15 @@ def test_a_listing_that_breaks_off_changes_nothing_and_names_the_address(tmp_pat
         ran = scene.run("rerun", "entitlements", NIGHT, "-m", "again")
         assert (ran.code, scene.rows()) == (69, before)
         assert f"{provider.url}/cursor does not answer" in ran.err
+
+
+def test_doctor_asks_for_the_first_page_and_changes_nothing(tmp_path: Path) -> None:
+    with Provider(grants(250)) as provider:
+        scene = api_scene(tmp_path, provider)
+        said = " ".join(scene.run("doctor").out.split())
+        assert "100 rows on the first page, there is more" in said
+        assert len(provider.calls) == 1
+        provider.always = status(403)
+        said = " ".join(scene.run("doctor").out.split())
+        assert "answers 403: it does not let this caller in" in said
+        assert not (tmp_path / "reconcile.db-spool").exists()

@@ -46,13 +46,14 @@ LONGEST_PAUSE = timedelta(days=1)
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
 _FAULTS = (500, 502, 503, 504)
 _DENIED = (401, 403)
+_GONE = (400, 404, 410, 422)
 _SPACING = 1.02
 
 
 class Gone(Exception):
     """The API does not know what was asked for (any more), as a cursor that has expired."""
 
-    def __init__(self, error: SourceUnusable) -> None:
+    def __init__(self, error: ReconcileError) -> None:
         super().__init__(str(error))
         self.error = error
 
@@ -100,8 +101,8 @@ class Caller:
             url = address(faults)
             try:
                 reply = self._first(begun, url)
-            except Unanswered as error:
-                fault: ReconcileError = unreachable(url, str(error))
+            except Unanswered as unanswered:
+                fault: ReconcileError = unreachable(url, str(unanswered))
                 wait = None
             else:
                 if reply.status == 200:
@@ -117,7 +118,8 @@ class Caller:
                     self._auth.renew()
                     fault, wait = _denied(url, reply), None
                 else:
-                    raise self._refusal(url, reply)
+                    error = refusal(url, reply)
+                    raise Gone(error) if reply.status in _GONE else error
             begun = None
             if wait:
                 self._wait_as_told(wait, url)
@@ -149,10 +151,7 @@ class Caller:
 
     def send(self, url: str) -> Reply:
         """Make a call that was granted; in any thread. Raises `Unanswered`."""
-        headers = {"Accept": "application/json", "User-Agent": "reconcile"}
-        headers.update(self._http.headers)
-        headers.update(self._auth.headers())
-        return self._client.get(url, headers)
+        return self._client.get(url, headers_of(self._http, self._auth))
 
     def _first(self, begun: Future[Reply] | None, url: str) -> Reply:
         if begun is not None:
@@ -201,16 +200,29 @@ class Caller:
         self._waited += seconds
         self._calls.wait(seconds)
 
-    def _refusal(self, url: str, reply: Reply) -> Exception:
-        if reply.status in _DENIED:
-            return _denied(url, reply)
-        told = f"{shown(url)} answers {reply.status}"
-        if 300 <= reply.status < 400:
-            to = shown(reply.headers.get("location", "nowhere"))
-            hint = f"it leads to {to}, which is not followed: write that as the source's url"
-            return SourceUnusable(told, hint=hint)
-        error = SourceUnusable(told, hint="look at the source's url and paging")
-        return Gone(error) if reply.status in (400, 404, 410, 422) else error
+
+def headers_of(http: HttpConfig, auth: Auth) -> dict[str, str]:
+    """What goes with each call."""
+    return {
+        "Accept": "application/json",
+        "User-Agent": "reconcile",
+        **http.headers,
+        **auth.headers(),
+    }
+
+
+def refusal(url: str, reply: Reply) -> ReconcileError:
+    """What to say of an answer that is no 200, and that is not asked for again."""
+    if reply.status in _DENIED:
+        return _denied(url, reply)
+    if reply.status in _AGAIN:
+        return _status(url, reply)
+    told = f"{shown(url)} answers {reply.status}"
+    if 300 <= reply.status < 400:
+        to = shown(reply.headers.get("location", "nowhere"))
+        hint = f"it leads to {to}, which is not followed: write that as the source's url"
+        return SourceUnusable(told, hint=hint)
+    return SourceUnusable(told, hint="look at the source's url and paging")
 
 
 def _status(url: str, reply: Reply) -> SourceUnreachable:

@@ -1,7 +1,7 @@
 """`doctor` on a reconciliation: whether its source and its target can serve, changing neither.
 
 The source is read as a run reads it, up to `READ_SECONDS`; what is not in order of accounts is
-said, and not sorted.
+said, and not sorted. Of an API the first page is asked for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from ...config import EntitlementsConfig, Job
+    from ...config import EntitlementsConfig, Job, SourceConfig
     from ...endpoints import Reading, Source
     from ...findings import Finding
     from ...ports import Clock
@@ -41,7 +41,7 @@ class _NoSpools(Spools):
         """There is none."""
         return False
 
-    def sweep(self, keep: str = "") -> None:
+    def sweep(self, keep: str = "", *beside: Path) -> None:
         """Leave all as it is: a run may need it."""
 
 
@@ -66,6 +66,10 @@ def examine(
         yield refused(job.name, error)
     source = open_source(work.source, _NoSpools(spools, job.name))
     meant = interval or Interval(job.name, now, "", job.timezone)
+    if work.source.http is not None:
+        if schema is not None:
+            yield from _api(job, work.source, meant, schema)
+        return
     if source.dated and interval is None:
         yield ok(job.name, f"{source.describe(None)}: which file is next depends on the call")
         return
@@ -73,6 +77,20 @@ def examine(
         yield from _expected(job, source, meant)
         return
     yield from _source(job, source, meant, schema, clock, needed=owed)
+
+
+def _api(job: Job, config: SourceConfig, interval: Interval, schema: Schema) -> Iterator[Finding]:
+    """One page of an API, asked for once and at no rate, as a person would."""
+    from ...placeholders import fill
+    from ...sources.http.looking import look
+
+    try:
+        found = look(config, fill(config.path, interval), schema)
+    except ReconcileError as error:
+        yield refused(job.name, error)
+        return
+    more = "there is more" if found.more else "that is all"
+    yield ok(job.name, f"{found.name}: {found.rows:,} rows on the first page, {more}")
 
 
 def _expected(job: Job, source: Source, interval: Interval) -> Iterator[Finding]:

@@ -1,0 +1,58 @@
+"""The first page of a listing, for a person who wants to know whether an API can serve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...errors import SourceUnusable
+from ..rows import Rows
+from .answers import AnswerReader, Garbled
+from .auth import Auth
+from .calls import headers_of, refusal
+from .client import Client, Unanswered, shown, unreachable
+from .paging import Inconsistent, Pager, Place
+
+if TYPE_CHECKING:
+    from ...config import SourceConfig
+    from ...rows import Schema
+
+SECONDS = 10.0
+"""No longer is an API waited for."""
+
+
+class FirstPage(NamedTuple):
+    """What came: from where, how many rows, and whether there are further pages."""
+
+    name: str
+    rows: int
+    more: bool
+
+
+def look(config: SourceConfig, url: str, schema: Schema) -> FirstPage:
+    """Ask once. Raises `SourceUnreachable`, `SourceUnusable`, `AccessDenied`, `ConfigError`."""
+    http = config.http
+    assert http is not None, "that is what makes it an API"
+    client = Client(min(SECONDS, http.timeout.total_seconds()), 1)
+    try:
+        auth = Auth(http.auth, client)
+        auth.prepare()
+        pager = Pager(http.paging, url)
+        asked = pager.address(Place(), http.paging.size)
+        try:
+            reply = client.get(asked, headers_of(http, auth))
+        except Unanswered as error:
+            raise unreachable(url, str(error)) from error
+        if reply.status != 200:
+            raise refusal(url, reply)
+        answers = AnswerReader(config, http, schema)
+        name = f"http {shown(url)}"
+        try:
+            page, following = pager.after(Place(), answers.read(reply.body, reply.headers, name))
+        except Garbled as garbled:
+            raise garbled.error from garbled
+        except Inconsistent as error:
+            raise SourceUnusable(f"{name}: {error}", hint="see source.paging") from error
+        Rows(answers, schema).items(page)
+        return FirstPage(name, len(page.rows), following is not None)
+    finally:
+        client.close()
