@@ -200,7 +200,7 @@ def test_a_program_of_the_users_is_left_what_it_may_need() -> None:
     [
         ("/opt/reconcile", "yes", ["yes"]),
         ("/home/a/venv", "read-only", ["yes"]),
-        ("/tmp/v", "yes", []),
+        ("/tmp/own", "yes", []),
     ],
 )
 def test_where_the_program_is_stays_in_sight(
