@@ -95,6 +95,7 @@ ERROR_CODES: dict[type[errors.ReconcileError], ExitCode] = {
     errors.StoreBusy: ExitCode.BUSY,
     errors.StoreBlocked: ExitCode.UNREACHABLE,
     errors.LeaseBusy: ExitCode.BUSY,
+    errors.DrillBusy: ExitCode.BUSY,
     errors.FencedOut: ExitCode.FENCED_OUT,
     errors.LeaseLapsed: ExitCode.FAILED,
     errors.OverlapIsNewer: ExitCode.BUSY,

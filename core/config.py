@@ -34,6 +34,8 @@ TTL_NETWORK = timedelta(minutes=3)
 MIN_TTL = timedelta(seconds=2)
 """Shorter leases cost more renewals than they save waiting."""
 
+RESERVED = "reconcile-drill"
+"""What the names of scratch jobs begin with, and no other's; see `operations/drill`."""
 
 _SINGLE_HOST = {"": False, "single_host=no": False, "single_host=yes": True}
 
@@ -236,6 +238,13 @@ def sqlite_url(path: PurePath, query: str = "") -> str:
     for mark in "%?#":
         text = text.replace(mark, f"%{ord(mark):02X}")
     return f"sqlite://{text}" + (f"?{query}" if query else "")
+
+
+def as_written(url: str) -> str:
+    """An address as a configuration has to spell it to mean the very same database: there three
+    slashes begin a path that is relative, and four an absolute one."""
+    mark = "sqlite://"
+    return f"{mark}/{url.removeprefix(mark)}" if url.startswith(f"{mark}/") else url
 
 
 def single_host(url: str) -> bool | None:

@@ -222,6 +222,12 @@ class LeaseBusy(ReconcileError):
         self.lease = lease
 
 
+class DrillBusy(ReconcileError):
+    """Another drill is under way in the store."""
+
+    name = "drill_busy"
+
+
 class FencedOut(ReconcileError):
     """A write was refused because a newer generation exists. Final: stop working."""
 

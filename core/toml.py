@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from .config import (
     DAY,
     MINUTE,
+    RESERVED,
     TTL_NETWORK,
     TTL_ONE_HOST,
     AlertsConfig,
@@ -213,6 +214,8 @@ def _jobs(
                 "cannot be the name of a job",
                 "write up to 64 lower-case letters, digits, - and _; a letter or digit first",
             )
+        elif name.startswith(RESERVED) and name != folder.name:
+            section.wrong(name, "is a name that drill needs for itself", "give it another name")
         elif name in known:
             other = _label(known[name].origin, cwd)
             section.wrong(name, f"is a job of {other} too", "give it another name")

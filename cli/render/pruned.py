@@ -32,10 +32,18 @@ def told(report: PruneReport, style: Style) -> Told:
     return about
 
 
-def as_object(reports: Sequence[PruneReport], exit_code: int) -> dict[str, Any]:
-    """For programs."""
+def swept(leftovers: int) -> list[Told]:
+    """What a killed drill had left, where there was anything."""
+    if not leftovers:
+        return []
+    return [Told("drill", "pruned", f" {words.count(leftovers, 'record')} of one that was killed")]
+
+
+def as_object(reports: Sequence[PruneReport], exit_code: int, leftovers: int = 0) -> dict[str, Any]:
+    """For programs. `leftovers`: records that a killed drill had left."""
     return {
         "exit": int(exit_code),
+        "drill_leftovers": leftovers,
         "dry_run": any(one.dry_run for one in reports),
         "jobs": [
             {

@@ -1,0 +1,162 @@
+"""`drill` on real stores: it holds, leaves nothing behind, and sees a bug that is put into the
+program. Whole drills on each store, with each bug, by `RECONCILE_TEST_LONG=1`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from support import drilling
+from support.fakes import eventually
+from support.postgres_server import fresh_name, shared_server
+from support.valkey import fresh_url, shared_url
+
+from reconcile.core.operations.drill import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.scene import Scene, Table
+
+LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
+STORES: dict[str, Callable[[], str]] = {
+    "sqlite": lambda: "reconcile.db",
+    "postgres": lambda: shared_server().url(fresh_name("drill")),
+    "valkey": lambda: fresh_url(shared_url()),
+}
+MOST_SECONDS = 30
+
+
+def scratch(scene: Scene) -> list[tuple]:  # type: ignore[type-arg]
+    """What is in the store of scratch jobs: kinds, names and keys."""
+    return scene.ask(
+        scene.store, "SELECT kind, job, key FROM record WHERE job LIKE 'reconcile-drill%'"
+    )
+
+
+def users(scene: Scene) -> tuple[object, ...]:
+    """All that is the user's: of the store, the target and the screens."""
+    store = [line for line in scene.everything().splitlines() if "reconcile-drill" not in line]
+    counted = [line for line in store if "'appended'" not in line]  # of all jobs together
+    (job,) = scene.run("status", "--json").json()["jobs"]
+    stands = {name: job[name] for name in ("state", "lease", "backlog", "last_completed")}
+    figures = scene.run("status", "--metrics").out.splitlines()
+    return counted, stands, [one for one in figures if "_age_" not in one]
+
+
+def nothing_is_left(scene: Scene) -> None:
+    assert scratch(scene) == []
+    assert list((scene.folder / "tmp").iterdir()) == []
+
+
+def test_a_drill_shows_that_all_promises_hold_and_touches_nothing_of_the_users(
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, _ = second_night()
+    before = users(scene)
+    done = drilling.ended(drilling.start(scene, "--json"))
+    assert done.code == 0, done.out + done.err
+    told = done.json()
+    assert [one["name"] for one in told["rehearsals"]] == list(NAMES)
+    assert {one["verdict"] for one in told["rehearsals"]} == {"holds"}
+    assert told["removed"] is told["holds"] is True
+    assert told["seconds"] < MOST_SECONDS
+    figures = {one["name"]: one["figures"] for one in told["rehearsals"]}
+    assert figures["one holder"]["busy"] == 19
+    assert figures["killed at range 17"]["resumed_at"] == 18
+    assert figures["stalled holder"]["refused"] == 6
+    still = figures["no progress"]
+    assert still["ended_seconds"] < still["lease_over_seconds"] < still["taken_over_seconds"]
+    assert figures["three nights down"]["on_record"] == 3
+    assert figures["half a source"]["changed"] == 0
+    assert figures["proof"]["nights"] == 5
+    assert users(scene) == before
+    nothing_is_left(scene)
+
+
+@pytest.mark.parametrize("bug", drilling.BUGS)
+def test_a_bug_in_the_program_is_seen_and_its_promise_named(
+    bug: str,
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, _ = second_night()
+    name, promise, evidence = drilling.BROKEN[bug]
+    told = drilling.some(scene, name, bug=bug)
+    assert told["exit"] == 1
+    (found,) = told["rehearsals"]
+    assert (found["promise"], found["verdict"]) == (promise, "failed")
+    assert evidence in found["evidence"]
+    nothing_is_left(scene)
+
+
+@pytest.mark.parametrize("store", ["postgres", "valkey"])
+def test_a_server_as_the_store_is_rehearsed_with_too(
+    store: str,
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, _ = second_night()
+    drilling.keep_in(scene, STORES[store]())
+    told = drilling.some(scene, "killed at range 17", "proof")
+    assert told["exit"] == 0, told
+    assert len(told["rehearsals"]) == 2
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("bug", ["", *drilling.BUGS])
+@pytest.mark.skipif(not LONG, reason="RECONCILE_TEST_LONG is not set")
+def test_a_whole_drill_on_each_store_sees_each_bug_and_nothing_else(
+    store: str,
+    bug: str,
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, _ = second_night()
+    drilling.keep_in(scene, STORES[store]())
+    done = drilling.ended(drilling.start(scene, "--json", bug=bug))
+    assert done.code == bool(bug), done.out + done.err
+    told = done.json()
+    assert told["seconds"] < MOST_SECONDS
+    bad = [(one["name"], one["promise"]) for one in told["rehearsals"] if one["verdict"] != "holds"]
+    assert bad == ([drilling.BROKEN[bug][:2]] if bug else []), told
+
+
+def is_at_work(scene: Scene, pid: int) -> bool:
+    """Whether a drill has processes, and records of scratch jobs are there."""
+    return len(drilling.children(pid)) >= 3 and len(scratch(scene)) > 10
+
+
+def test_what_a_killed_drill_leaves_dies_with_it_or_is_removed_by_prune(
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, _ = second_night()
+    before = users(scene)
+    process = drilling.start(scene)
+    eventually(lambda: is_at_work(scene, process.pid), "it rehearses")
+    started = drilling.children(process.pid)
+    process.kill()
+    drilling.ended(process)
+    drilling.wait_for_death(started)
+    assert scratch(scene) != []
+    assert users(scene) == before
+    pruned = scene.launch(["env", f"TMPDIR={scene.folder / 'tmp'}", *scene.command("prune")])
+    ran = scene.end(pruned)
+    assert ran.code == 0, ran.err
+    assert "drill" in ran.err
+    nothing_is_left(scene)
+
+
+def test_ctrl_c_ends_a_drill_with_nothing_left(
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, _ = second_night()
+    process = drilling.start(scene)
+    eventually(lambda: is_at_work(scene, process.pid), "it rehearses")
+    started = drilling.children(process.pid)
+    process.send_signal(signal.SIGINT)
+    done = drilling.ended(process)
+    assert done.code == 130, done.err
+    assert "Traceback" not in done.err
+    assert "the scratch area is removed" in done.err
+    drilling.wait_for_death(started)
+    nothing_is_left(scene)
