@@ -15,6 +15,7 @@ import pytest
 from reconcile.cli.app import COMMANDS
 from reconcile.cli.exit_codes import ExitCode
 from reconcile.core.config import Config
+from reconcile.core.operations.drill.findings import PROMISES
 from reconcile.core.toml import defaults, parse
 
 RECONCILE = Path(sys.executable).with_name("reconcile")
@@ -130,6 +131,13 @@ def test_the_manual_shows_every_command_and_tells_which_are_not_there_yet(root: 
     assert missing
     assert {*re.findall(r"reconcile (\w+)", shown)} >= COMMANDS.keys()
     assert {*re.findall(r"`(\w+)`", missing[1])} & COMMANDS.keys() == set()
+
+
+def test_a_drill_names_the_promises_as_the_manual_does(root: Path) -> None:
+    section = (root / "README.md").read_text().partition("## What is promised")[2]
+    told = re.findall(r"^(\d+)\. \*\*(.+?)\.\*\*", section, re.MULTILINE)
+    promised = {int(number): title.lower() for number, title in told}
+    assert {number: promised.get(number) for number in PROMISES} == dict(PROMISES)
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

@@ -4,13 +4,18 @@ program. Whole drills on each store, with each bug, by `RECONCILE_TEST_LONG=1`."
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from support import drilling
 from support.fakes import eventually
 from support.postgres_server import fresh_name, shared_server
+from support.scene import ENVIRONMENT
 from support.valkey import fresh_url, shared_url
 
 from reconcile.core.operations.drill import NAMES
@@ -51,27 +56,35 @@ def nothing_is_left(scene: Scene) -> None:
     assert list((scene.folder / "tmp").iterdir()) == []
 
 
-def test_a_drill_shows_that_all_promises_hold_and_touches_nothing_of_the_users(
+def test_the_smoke_job_of_the_examples_shows_that_all_promises_hold(tmp_path: Path) -> None:
+    smoke = Path(__file__).parents[2] / "examples/smoke.sh"
+    environ = {**ENVIRONMENT, "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    environ["PATH"] = f"{Path(sys.executable).parent}:{environ['PATH']}"
+    done = subprocess.run(
+        ["sh", smoke], env=environ, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    told = {line[2:20].rstrip(): line for line in lines if line.endswith("✓")}
+    assert tuple(told) == NAMES
+    assert "20 started together: 1 worked, 19 said 75, 1 generation" in told["one holder"]
+    assert "resumed at 18; 1 range read twice, 0 changes twice" in told["killed at range 17"]
+    assert "6 late writes, 6 refused" in told["stalled holder"]
+    assert "1 run, 2 skipped (superseded), all 3 on record" in told["three nights down"]
+    assert "500 of 1,000 rows; 0 changed" in told["half a source"]
+    summed = re.fullmatch(r"7 of 7 hold, ([0-9.]+) s. Scratch area removed.", lines[-1])
+    assert summed, done.stderr
+    assert float(summed[1]) < MOST_SECONDS
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_drill_touches_nothing_of_the_users_and_leaves_nothing(
     second_night: Callable[[], tuple[Scene, Table]],
 ) -> None:
     scene, _ = second_night()
     before = users(scene)
-    done = drilling.ended(drilling.start(scene, "--json"))
-    assert done.code == 0, done.out + done.err
-    told = done.json()
-    assert [one["name"] for one in told["rehearsals"]] == list(NAMES)
-    assert {one["verdict"] for one in told["rehearsals"]} == {"holds"}
-    assert told["removed"] is told["holds"] is True
-    assert told["seconds"] < MOST_SECONDS
-    figures = {one["name"]: one["figures"] for one in told["rehearsals"]}
-    assert figures["one holder"]["busy"] == 19
-    assert figures["killed at range 17"]["resumed_at"] == 18
-    assert figures["stalled holder"]["refused"] == 6
-    still = figures["no progress"]
-    assert still["ended_seconds"] < still["lease_over_seconds"] < still["taken_over_seconds"]
-    assert figures["three nights down"]["on_record"] == 3
-    assert figures["half a source"]["changed"] == 0
-    assert figures["proof"]["nights"] == 5
+    told = drilling.some(scene, "killed at range 17", "three nights down", "half a source")
+    assert told["holds"] is told["removed"] is True
     assert users(scene) == before
     nothing_is_left(scene)
 
@@ -103,6 +116,16 @@ def test_a_server_as_the_store_is_rehearsed_with_too(
     assert len(told["rehearsals"]) == 2
 
 
+def test_a_holder_that_hangs_ends_before_its_lease_and_is_taken_over_after_it(
+    second_night: Callable[[], tuple[Scene, Table]],
+) -> None:
+    scene, _ = second_night()
+    (found,) = drilling.some(scene, "no progress")["rehearsals"]
+    still = found["figures"]
+    assert still["ended_seconds"] < still["lease_over_seconds"] < still["taken_over_seconds"]
+    assert still["last_renewal_seconds"] < still["progress_deadline_seconds"] + 1
+
+
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("bug", ["", *drilling.BUGS])
 @pytest.mark.skipif(not LONG, reason="RECONCILE_TEST_LONG is not set")
@@ -116,6 +139,7 @@ def test_a_whole_drill_on_each_store_sees_each_bug_and_nothing_else(
     done = drilling.ended(drilling.start(scene, "--json", bug=bug))
     assert done.code == bool(bug), done.out + done.err
     told = done.json()
+    assert [one["name"] for one in told["rehearsals"]] == list(NAMES)
     assert told["seconds"] < MOST_SECONDS
     bad = [(one["name"], one["promise"]) for one in told["rehearsals"] if one["verdict"] != "holds"]
     assert bad == ([drilling.BROKEN[bug][:2]] if bug else []), told

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import ConfigError, ReconcileError
 from .area import Area
-from .findings import Broke, DrillReport, Finding, NotRehearsed, Verdict
+from .findings import CUT_OFF, Broke, DrillReport, Finding, NotRehearsed, Verdict
 from .holders import RANGES as MANY
 from .holders import killed, one_holder
 from .nights import MISSED, WHOLE, half_a_source, missed
@@ -119,7 +119,7 @@ def _rows(now: datetime) -> list[list[Part]]:
         [
             Part("killed at range 17", 4, killed, script("killed", now, MANY)),
             Part("three nights down", 5, missed, script("nights", now, 2, nights=MISSED)),
-            Part("half a source", 13, half_a_source, half),
+            Part("half a source", CUT_OFF, half_a_source, half),
             Part("one holder", 1, one_holder, script("crowd", now, FEW)),
         ],
     ]

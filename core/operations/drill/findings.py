@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from ...model import Json
 
+CUT_OFF = 12
+
 PROMISES = MappingProxyType(
     {
         1: "one holder",
@@ -21,10 +23,10 @@ PROMISES = MappingProxyType(
         6: "a trigger is not proof",
         7: "renewal needs progress",
         8: "stop before expiry",
-        13: "nobody is cut off by accident",
+        CUT_OFF: "nobody is cut off by accident",
     }
 )
-"""The promises of README that a drill can see broken, by number."""
+"""The promises of README that a drill can see broken, by its number there."""
 
 
 class Verdict(StrEnum):

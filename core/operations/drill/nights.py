@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...model import State
 from ...records import GuardReport
-from .findings import Broke, Finding, NotRehearsed, Verdict
+from .findings import CUT_OFF, Broke, Finding, NotRehearsed, Verdict
 from .scratch import DAY, newest_night
 
 if TYPE_CHECKING:
@@ -69,11 +69,11 @@ def half_a_source(at: Rehearsal) -> tuple[Finding, list[Proved]]:
     records = at.intervals()
     waiting = records[0].waiting if records else None
     if changed:
-        raise Broke(13, f"{changed} rows were changed though half of the source was missing")
+        raise Broke(CUT_OFF, f"{changed} rows were changed though half of the source was missing")
     if waiting is None and code:
         raise NotRehearsed(f"the run ended with {code}: {actor.last_words()}")
     if code != NEEDS_APPROVAL or waiting is None:
-        raise Broke(13, f"no guard stopped it; it ended with {code}: {actor.last_words()}")
+        raise Broke(CUT_OFF, f"no guard stopped it; it ended with {code}: {actor.last_words()}")
     guard = GuardReport.from_json(waiting)
     evidence = (
         f"guard {guard.guard}: {guard.source_rows:,} of {guard.base:,} rows; {changed} changed"
@@ -86,4 +86,4 @@ def half_a_source(at: Rehearsal) -> tuple[Finding, list[Proved]]:
         "changed": changed,
         "exit": code,
     }
-    return Finding("half a source", 13, Verdict.HOLDS, evidence, figures), []
+    return Finding("half a source", CUT_OFF, Verdict.HOLDS, evidence, figures), []
