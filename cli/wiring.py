@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ..core.config import Config, Job
+    from ..core.config import CommandConfig, Config, EntitlementsConfig, Job
     from ..core.events import Report
     from ..core.findings import Finding, StoreLook
     from ..core.model import Holder
@@ -137,28 +137,45 @@ def _opener(config: Config, env: Environment, host: Host) -> Callable[[], Store]
 
 def _builder(config: Config, env: Environment) -> Callable[[Job], Work]:
     def build(job: Job) -> Work:
-        from ..core.config import default_ttl
-        from ..core.needs import spools
-        from ..core.sources import open_source
-        from ..core.sources.spool import Spools
-        from ..core.targets import open_target
-        from ..core.work.entitlements.work import EntitlementsWork
+        from ..core.config import CommandConfig
 
-        sorted_files = Spools(spools(config), job.name)
-        source = open_source(
-            job.work.source, sorted_files, max_age=job.work.plan_age, max_wait=job.max_wait
-        )
-        fence_wait = job.work.fence_wait or job.lease.ttl or default_ttl(config.store.url)
-        target = open_target(
-            job.work.target,
-            job.name,
-            env.clock,
-            job.work.source.columns,
-            fence_wait=fence_wait,
-        )
-        return EntitlementsWork(job, source, target, fence_wait, sorted_files)
+        if isinstance(job.work, CommandConfig):
+            return _command(config, env, job.work)
+        return _entitlements(config, env, job, job.work)
 
     return build
+
+
+def _command(config: Config, env: Environment, work: CommandConfig) -> Work:
+    from ..core.needs import logs
+    from ..core.work.commands.logs import Logs
+    from ..core.work.commands.supervision import Supervised
+    from ..core.work.commands.work import CommandWork
+
+    kept = Logs(logs(config))
+    holder = env.host.holder().token
+    return CommandWork(work, Supervised, env.environ, kept, env.clock, holder)
+
+
+def _entitlements(config: Config, env: Environment, job: Job, work: EntitlementsConfig) -> Work:
+    from ..core.config import default_ttl
+    from ..core.needs import spools
+    from ..core.sources import open_source
+    from ..core.sources.spool import Spools
+    from ..core.targets import open_target
+    from ..core.work.entitlements.work import EntitlementsWork
+
+    sorted_files = Spools(spools(config), job.name)
+    source = open_source(work.source, sorted_files, max_age=work.plan_age, max_wait=job.max_wait)
+    fence_wait = work.fence_wait or job.lease.ttl or default_ttl(config.store.url)
+    target = open_target(
+        work.target,
+        job.name,
+        env.clock,
+        work.source.columns,
+        fence_wait=fence_wait,
+    )
+    return EntitlementsWork(job, source, target, fence_wait, sorted_files)
 
 
 # --- for doctor
@@ -188,9 +205,15 @@ def examiner(
     """What looks at the work of a job and changes nothing of it."""
 
     def look(job: Job, waits: Awaited | None) -> Iterator[Finding]:
-        from ..core.needs import spools
+        from ..core.config import CommandConfig
+        from ..core.needs import logs, spools
         from ..core.work.entitlements.examine import examine
 
+        if isinstance(job.work, CommandConfig):
+            from ..core.work.commands.examine import examine_command
+
+            yield from examine_command(job.name, job.work, env.environ, logs(config))
+            return
         yield from examine(
             job,
             job.work,
@@ -206,6 +229,7 @@ def examiner(
 
 def statements(config: Config, jobs: Iterable[Job], env: Environment) -> Iterator[str]:
     """What an administrator runs: a script for each database, under a comment that names it."""
+    from ..core.config import CommandConfig
     from ..core.targets import ddl_of
     from ..stores.registry import ddl
 
@@ -217,6 +241,8 @@ def statements(config: Config, jobs: Iterable[Job], env: Environment) -> Iterato
         yield f"-- the store, {shown}, needs no statement: the first run makes it\n"
     done: set[str] = set()
     for job in jobs:
+        if isinstance(job.work, CommandConfig):
+            continue  # what it needs where is its own
         target = job.work.target
         text = ddl_of(target, env.clock)
         where = _where(target.url)

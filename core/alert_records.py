@@ -85,6 +85,8 @@ def owed(reader: Reader, job: str, failed: Sequence[Put]) -> list[Write]:
     others = len(failed) - 1 + sum(_spanned(one) for one in failed)
     failure = record.failure or {}
     text = f"{name} has failed for good ({record.reason}): {failure.get('text', 'no reason given')}"
+    if failure.get("last"):
+        text += f'; its last line: "{failure["last"]}"'
     if others:
         text += f"; and so have {others} others"
     at = failure.get("at")

@@ -157,6 +157,8 @@ def _how_it_stands(job: Job, record: IntervalRecord | None) -> str:
         if not record.attempts:
             tried = ""
         return f": {tried}{record.failure.get('text')}"
+    if record.work is not None and record.ranges_total is None:
+        return f", in run {record.runs}"
     total = "" if record.ranges_total is None else f" of {record.ranges_total}"
     return f": after {record.phase} range {record.ranges_done}{total}, in run {record.runs}"
 

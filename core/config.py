@@ -13,7 +13,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from .calendars import USUAL_DST, Dst
 from .keys import KeyPolicy
@@ -71,7 +71,7 @@ class LeaseConfig(NamedTuple):
 
 
 class CatchUpConfig(NamedTuple):
-    """`[jobs.NAME.catch_up]`. `policy` None: `all` for a dated source, else `latest`.
+    """`[jobs.NAME.catch_up]`. `policy` None: `all` for dated work, else `latest`.
 
     `window` None: 7 days, and at least two periods. `rate`: so many intervals may be begun
     late per time; None: any number.
@@ -143,7 +143,12 @@ class GuardsConfig(NamedTuple):
 
 
 class EntitlementsConfig(NamedTuple):
-    """The built-in work of a job: a source, a target, and what guards them."""
+    """The built-in work of a job: a source, a target, and what guards them.
+
+    What every kind of work answers: its `kind`; whether it is `dated`, about one interval rather
+    than about now; whether a newer interval `overtakes` an older one; whether it `has_past`, so
+    that old intervals can be filled in; and the tables of its keys, by name (`tables`).
+    """
 
     source: SourceConfig
     target: TargetConfig
@@ -151,6 +156,11 @@ class EntitlementsConfig(NamedTuple):
     range_size: int = 5000
     plan_age: timedelta = HOUR
     fence_wait: timedelta | None = None
+
+    @property
+    def kind(self) -> str:
+        """The word by which kinds of work are told apart."""
+        return "entitlements"
 
     @property
     def key_policy(self) -> KeyPolicy:
@@ -168,6 +178,66 @@ class EntitlementsConfig(NamedTuple):
         an older one would undo it."""
         return self.dated and self.target.interval_column is None
 
+    @property
+    def has_past(self) -> bool:
+        """A live source tells the truth of now and of no night before."""
+        return self.dated
+
+    def tables(self) -> Mapping[str, tuple[object, ...]]:
+        """What holds the keys of each table of the job, "" for the job's own."""
+        return {
+            "": (self,),
+            "source": (self.source,),
+            "target": (self.target,),
+            "guards": (self.guards,),
+        }
+
+
+class CommandConfig(NamedTuple):
+    """Work that is a program of the user's. Answers what `EntitlementsConfig` does.
+
+    `command` are its words, their placeholders not yet filled in; no shell reads them. `env` is
+    added to the caller's environment, and may be secret; so is what `env_file`, which is absolute
+    and read when the command is called, holds. `cwd` is absolute. `kill_after` lies between
+    SIGTERM and SIGKILL. With `ranges` it is called once for each of so many; None: once.
+    """
+
+    command: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str] = MappingProxyType({})
+    env_file: str | None = None
+    kill_after: timedelta = timedelta(seconds=10)
+    ranges: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """See `EntitlementsConfig`."""
+        return "command"
+
+    @property
+    def dated(self) -> bool:
+        """Whether one of its words names the interval."""
+        from .placeholders import names_interval
+
+        return any(map(names_interval, self.command))
+
+    @property
+    def overtakes(self) -> bool:
+        """Never: what a command does for one night is its own affair."""
+        return False
+
+    @property
+    def has_past(self) -> bool:
+        """It is told which interval it is called for."""
+        return True
+
+    def tables(self) -> Mapping[str, tuple[object, ...]]:
+        """See `EntitlementsConfig`."""
+        return {"": (self,)}
+
+
+WorkConfig: TypeAlias = EntitlementsConfig | CommandConfig
+
 
 class Job(NamedTuple):
     """`[jobs.NAME]`. `schedule` None: on demand. `start` is an instant in UTC. `timezone` is
@@ -182,7 +252,7 @@ class Job(NamedTuple):
     name: str
     origin: Path
     schedule: str | None
-    work: EntitlementsConfig
+    work: WorkConfig
     timezone: str = "UTC"
     dst_gap: str = USUAL_DST.gap
     dst_overlap: str = USUAL_DST.overlap
@@ -205,7 +275,7 @@ class Job(NamedTuple):
 
     @property
     def catch_up_policy(self) -> str:
-        """The policy in force: a live source has no past to replay."""
+        """The policy in force: what tells the truth of now has no past to replay."""
         return self.catch_up.policy or ("all" if self.work.dated else "latest")
 
 

@@ -2,7 +2,7 @@
 
 Only what is shown: addresses are masked, a file that holds a secret is named and not read
 out, durations and shares are spelled as `reconcile.toml` spells them. Which keys there are
-is said by `toml.defaults()` alone, so that a key which is new there is shown here.
+is said by `toml_defaults` alone, so that a key which is new there is shown here.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import planning
 from .calendars.zones import zone
-from .config import TTL_NETWORK, TTL_ONE_HOST
+from .config import TTL_NETWORK, TTL_ONE_HOST, EntitlementsConfig
 from .masking import beyond_host, mask_address, whose
 from .model import Rate
 from .rates import show_rate
 from .schedule import TICK, YEARS, Schedule
-from .toml import defaults
+from .toml_defaults import WITHOUT, defaults, of_job
 from .toml_values import secret_file, show_duration
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ NEXT = 5
 ADDRESSES = ("store.url", "target.url")
 _SHARES = ("guards.max_revoke", "guards.max_update")
 _OF_BOTH_SIDES = ("source.account", "source.columns", "target.account", "target.columns")
-_WITHOUT_DEFAULT = ("source.path", "target.url")
+_MASKED = "****"
 _LAST = datetime(YEARS.stop, 1, 1, tzinfo=UTC)
 
 
@@ -134,23 +134,23 @@ def _notes(job: Job) -> Iterator[str]:
 def _settings(job: Job, written: Mapping[str, object], usual_ttl: timedelta) -> Iterator[Setting]:
     """All keys of a job, those of one table together."""
     ttl = job.lease.ttl or usual_ttl
-    told = {k: text for k, text in defaults().items() if not k.startswith(("store.", "alerts."))}
-    source = job.work.source
-    for key in sorted({*told, *_WITHOUT_DEFAULT}, key=_place):
-        if source.http is not None and key.startswith("source."):
-            if key == _WITHOUT_DEFAULT[0]:
+    told, without = of_job(job.work.kind), WITHOUT[job.work.kind]
+    source = job.work.source if isinstance(job.work, EntitlementsConfig) else None
+    for key in _ordered(told, without):
+        if source is not None and source.http is not None and key.startswith("source."):
+            if key == without[0]:
                 from .effective_http import settings
 
                 yield from settings(source, written.get("source"), written)
             continue
         table, _, name = key.rpartition(".")
         inner = written if not table else _table(written.get(table))
-        short = isinstance(written.get(table), str) and key in _WITHOUT_DEFAULT
+        short = isinstance(written.get(table), str) and key in without
         given = name in inner or short or (key in _OF_BOTH_SIDES and name in written)
         if key == "heartbeat" and job.heartbeat is not None:
             yield _secret(key, beyond_host(job.heartbeat), inner)
             continue
-        if key in ADDRESSES:
+        if key in ADDRESSES and isinstance(job.work, EntitlementsConfig):
             yield _address(key, job.work.target.url, inner, given=given)
             continue
         value = _shown(key, _value(job, key, ttl))
@@ -177,12 +177,11 @@ def _secret(key: str, shown: Json, table: Mapping[str, object]) -> Setting:
     return Setting(key, shown, True) if path is None else Setting(secret_file(key), str(path), True)
 
 
-def _place(key: str) -> tuple[int, int]:
-    """The order of keys: that of `defaults`, what has no default first in its table."""
-    known = list(defaults())
-    tables = list(dict.fromkeys(name.rpartition(".")[0] for name in known))
-    at = -1 if key in _WITHOUT_DEFAULT else known.index(key)
-    return tables.index(key.rpartition(".")[0]), at
+def _ordered(told: Mapping[str, str], without: Sequence[str]) -> Sequence[str]:
+    """The keys of a job: in each table first those without a default, then as in `told`."""
+    tables = list(dict.fromkeys(key.rpartition(".")[0] for key in told))
+    keys = [*without, *told]
+    return sorted(keys, key=lambda key: (tables.index(key.rpartition(".")[0]), keys.index(key)))
 
 
 def _address(
@@ -208,7 +207,7 @@ def _value(job: Job, key: str, ttl: timedelta) -> object:
     """What holds, whether it was said or follows from something else; None where nothing."""
     if key == "lease.ttl":
         return ttl
-    if key == "fence_wait":
+    if key == "fence_wait" and isinstance(job.work, EntitlementsConfig):
         return job.work.fence_wait or ttl
     schedule = Schedule(job.schedule, job.timezone, job.dst) if job.schedule else None
     if key == "deadline":
@@ -218,13 +217,9 @@ def _value(job: Job, key: str, ttl: timedelta) -> object:
         if schedule is None:
             return None
         return _catch_up(job, name, schedule)
-    tables: Mapping[str, tuple[object, ...]] = {
-        "": (job, job.work),
-        "lease": (job.lease,),
-        "source": (job.work.source,),
-        "target": (job.work.target,),
-        "guards": (job.work.guards,),
-    }
+    tables = {"lease": (job.lease,), **job.work.tables()}
+    if not table:
+        tables[""] = (job, *tables[""])
     return next(getattr(one, name) for one in tables[table] if hasattr(one, name))
 
 
@@ -251,6 +246,8 @@ def _shown(key: str, value: object) -> Json:
         shown = mask_address(value)
     elif isinstance(value, (bool, int, float)):
         shown = value
+    elif key == "env" and isinstance(value, Mapping):
+        shown = dict.fromkeys(value, _MASKED) or None  # which may be secret
     elif isinstance(value, Mapping):
         shown = {str(k): str(v) for k, v in value.items()} or None
     elif isinstance(value, tuple):

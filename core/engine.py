@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from .assignment import Assignment
     from .events import IntervalReport, Report
     from .leasing import LeaseKeeper
-    from .model import Fence, Interval, JsonObject, Rate
+    from .model import Fence, Interval, JsonObject, Rate, Trigger
     from .ports import Reader, Runtime, Store, Work
     from .records import IntervalRecord
 
@@ -109,6 +109,10 @@ class Order:
         return self._task.dry_run
 
     @property
+    def trigger(self) -> Trigger:
+        return self._task.trigger
+
+    @property
     def records(self) -> Reader:
         return self._store
 
@@ -137,6 +141,13 @@ class Order:
     def progressed(self) -> None:
         self._keeper.progressed()
         self._on_progress()
+
+    def check(self) -> None:
+        self._keeper.check()
+        self._on_progress()
+
+    def stop_asked(self) -> bool:
+        return self._is_to_end()
 
     def new_id(self) -> str:
         return self._runtime.entropy.token()
@@ -190,6 +201,7 @@ class Engine:
         ended: the next run closes it.
         """
         self._keeper.break_off = self._work.interrupt
+        self._keeper.tell_trust(self._work.trust)
         try:
             return self._work_until_told()
         except FencedOut as error:
@@ -206,6 +218,7 @@ class Engine:
             return self._journal.failed(error)
         finally:
             self._keeper.break_off = lambda: None
+            self._keeper.tell_trust(lambda until: None)
 
     def _work_until_told(self) -> IntervalReport:
         """Work, unless the source tells that it has to end before."""
@@ -247,7 +260,7 @@ class Engine:
                 self._show(step.report)
             if step.needs_approval is not None:
                 return self._journal.needs_approval(step.needs_approval)
-            stop = self._asked_to_stop()
+            stop = None if step.goes_on else self._asked_to_stop()
             if stop is not None:
                 return self._stopped(stop)
         if self._task.dry_run:
@@ -321,6 +334,6 @@ class Engine:
         """Say at the next sign of progress that a signal was heard: a range can be long."""
         if self._runtime.stop.reason is not None and not self._stopping_said:
             self._stopping_said = True
-            record, job = self._journal.record, self._task.job.name
+            record, job = self._journal.record, self._task.job
             under_way = record.ranges_done + 1
-            self._runtime.report(Stopping(job, record.id, under_way, record.phase))
+            self._runtime.report(Stopping(job.name, record.id, under_way, record.phase))

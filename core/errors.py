@@ -7,13 +7,14 @@ An error says what happened and to what (`str(error)`) and what to do about it
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from .model import FenceRow, Lease
+    from .model import FenceRow, Json, Lease
 
 
 class ReconcileError(Exception):
@@ -178,6 +179,52 @@ class ChangedMeanwhile(ReconcileError):
         what = "1 account was" if count == 1 else f"{count} accounts were"
         super().__init__(f"{what} changed since compared")
         self.accounts = tuple(accounts)
+
+
+# --- commands
+
+
+class CommandFailed(ReconcileError):
+    """A command ended, and not with exit status 0. `tail` are its last lines; `facts` say how it
+    ended: `exit_status` or `signal`."""
+
+    name = "command_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        tail: Sequence[str] = (),
+        facts: Mapping[str, Json] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.tail = tuple(tail)
+        self.facts = facts
+
+
+class CommandNotStarted(ReconcileError):
+    """There is no such program, or the system has no room for it now."""
+
+    name = "command_not_started"
+
+
+class CommandDenied(AccessDenied):
+    """The program, or its folder, may not be used by this user."""
+
+    name = "command_denied"
+
+
+class CommandUnusable(ReconcileError):
+    """What was found is no program that this system can run."""
+
+    name = "command_unusable"
+
+
+class ProgressUnusable(ReconcileError):
+    """A command wrote something to its progress pipe that says nothing we know."""
+
+    name = "progress_unusable"
 
 
 # --- the store and its leases

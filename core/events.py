@@ -26,7 +26,7 @@ class Started(NamedTuple):
 
     `killed` is the holder whose death (`dead`) or silence made this a takeover; `silent` how
     many seconds it had shown no progress; `killed_generation` its generation; `after_range`
-    the last range it left a checkpoint of.
+    the last range it left a checkpoint of. `work` is the kind.
     """
 
     job: str
@@ -43,6 +43,7 @@ class Started(NamedTuple):
     dead: bool = False
     after_range: int | None = None
     run_id: str = ""
+    work: str = "entitlements"
 
 
 class Progress(NamedTuple):
@@ -106,6 +107,14 @@ class NotTold(NamedTuple):
     known_before: bool = False
 
 
+class Printed(NamedTuple):
+    """Something that a command wrote to its standard output or standard error, as it came."""
+
+    job: str
+    interval: str
+    data: bytes
+
+
 class Warned(NamedTuple):
     """Work goes on, but people should know this of the store or of this host's clock."""
 
@@ -125,7 +134,7 @@ class IntervalReport(NamedTuple):
     `refused_hash`: somebody approved that plan, and it is not the one that stands;
     `refused_guard` is what a guard had said of it. `run_id` is empty where there was no run.
     `blocks`: so many newer ones wait until a person acts on it. `backfill` is the number of the
-    one it belongs to, the how-manieth of it this is, and of how many.
+    one it belongs to, the how-manieth of it this is, and of how many. `work` is the kind.
     """
 
     job: str
@@ -163,6 +172,7 @@ class IntervalReport(NamedTuple):
     run_id: str = ""
     blocks: int = 0
     backfill: tuple[int, int, int] | None = None
+    work: str = "entitlements"
 
 
 class DryRun(NamedTuple):
@@ -260,5 +270,5 @@ class PauseReport(NamedTuple):
 
 Report: TypeAlias = (
     "Started | PlannedAnew | Progress | Stopping | Waits | BackfillWaits | Warned | NotTold"
-    " | IntervalReport"
+    " | Printed | IntervalReport"
 )

@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .errors import (
+    CommandFailed,
+    CommandNotStarted,
     LeaseLapsed,
     NotProved,
     SourceUnreachable,
@@ -19,25 +21,35 @@ from .errors import (
     StoreUnreachable,
     TargetUnreachable,
 )
-from .events import IntervalReport, Started
-from .model import ABSENT, Append, Ending, Kind, Outcome, Put, State, Trigger
+from .masking import mask
+from .model import ABSENT, Append, Ending, Kind, Outcome, Put, Reported, State, Trigger
 from .rates import starts_of, with_start
-from .records import OPEN, IntervalRecord, RunRecord, closed, given_up, run_key, to_text
+from .records import OPEN, IntervalRecord, RunRecord, closed, figures, given_up, run_key, to_text
+from .run_reports import interval_report, resumed_at, started_report
 from .takeover import killed_once_more, takeover_facts
 from .trail import guard_told
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from .assignment import Assignment
     from .errors import OldOverNew, ReconcileError, SourcePaused
+    from .events import IntervalReport, Started
     from .leasing import LeaseKeeper
-    from .model import Grant, Json, JsonObject, Proof, Rate, Unproved, Write
-    from .ports import Runtime, Step, Store
+    from .model import Json, JsonObject, Proof, Rate, Unproved, Write
+    from .ports import Runtime, Store
     from .records import GuardReport
+    from .steps import Step
 
-NO_ATTEMPT = (SourceUnreachable, TargetUnreachable, StoreUnreachable, StoreBusy, LeaseLapsed)
+NO_ATTEMPT = (
+    SourceUnreachable,
+    TargetUnreachable,
+    StoreUnreachable,
+    StoreBusy,
+    LeaseLapsed,
+    CommandNotStarted,
+)
 """Faults of the surroundings; they do not count towards `max_attempts`."""
 
 
@@ -57,6 +69,7 @@ class Journal:
         self._run: RunRecord | None = None
         self._opening = task.opening
         self._begun_boot = runtime.clock.boot()
+        self._has_saved = False
 
     # --- beginning
 
@@ -89,8 +102,9 @@ class Journal:
                 generation=self._run.generation,
                 host=self._runtime.host.holder().host,
                 by=actor.name if actor else None,
-                at_range=self._resumed_at(),
+                at_range=resumed_at(self.record),
                 phase=self.record.phase,
+                work=self._command,
             )
         )
         record = replace(
@@ -101,6 +115,7 @@ class Journal:
             last_run_id=self._run.run_id,
             started_at=self.record.started_at or now,
             waiting=None if self.record.approval else self.record.waiting,
+            work=self._command,
         )
         if previous is not None:
             record = killed_once_more(record, self._job.max_attempts, now)
@@ -109,7 +124,7 @@ class Journal:
             writes.append(self._replayed(self._task.replay, now))
         self._keeper.commit(writes)
         self.record, self._version = record, self._version + 1
-        return self._started(previous)
+        return started_report(self._task, record, self._run, previous, self._keeper.previous)
 
     def _replayed(self, rate: Rate, now: datetime) -> Put:
         key = self._task.starts
@@ -133,27 +148,6 @@ class Journal:
                 detail = takeover_facts(self._keeper, self.record, now)
                 writes.append(self._event("taken_over", run=run.number, **detail))
         return mine
-
-    def _started(self, previous: RunRecord | None) -> Started:
-        assert self._run is not None
-        grant: Grant | None = self._keeper.previous if previous else None
-        silent = (self._run.started_at - grant.progress_at).total_seconds() if grant else None
-        return Started(
-            job=self._job.name,
-            interval=self._task.interval.id,
-            trigger=self._task.trigger,
-            generation=self._run.generation,
-            at=self._run.started_at,
-            at_range=self._resumed_at(),
-            total=self.record.ranges_total or self._task.expected_ranges,
-            phase=self.record.phase,
-            killed=grant.holder if grant else None,
-            killed_generation=previous.generation if previous else None,
-            silent=silent,
-            dead=grant is not None and self._run.started_at < grant.expires_at,
-            after_range=self.record.ranges_done or None,
-            run_id=self._run.run_id,
-        )
 
     # --- going on
 
@@ -187,10 +181,11 @@ class Journal:
             writes.append(Append(Kind.EVENT, self._job.name, self._record_key, step.event))
         self._keeper.commit(writes)
         self.record, self._version = record, self._version + 1
+        self._has_saved = True
 
     # --- ending
 
-    def completed(self, proof: Proof, obsolete: Sequence[Write]) -> IntervalReport:
+    def completed(self, proof: Proof | Reported, obsolete: Sequence[Write]) -> IntervalReport:
         """Write down the proof; `obsolete` are writes that drop what is not needed any more."""
         now = self._keeper.now()
         record = replace(
@@ -199,17 +194,20 @@ class Journal:
             reason=None,
             ranges_done=self.record.ranges_total or 0,
             completed_at=now,
-            checksum=proof.observed,
+            checksum=None if isinstance(proof, Reported) else proof.observed,
+            reported=proof.to_json() if isinstance(proof, Reported) else None,
             waiting=None,
             failure=None,
             attempts=0,
             earlier=None,
         )
+        count, checksum = figures(record)
         event = self._event(
             "completed",
+            work=self._command,
             ranges=record.ranges_total,
-            count=proof.observed.count,
-            checksum=str(proof.observed),
+            count=count,
+            checksum=checksum,
             late=(now - record.scheduled_at).total_seconds(),
         )
         self._close(record, Ending.COMPLETED, now, None, [event, *obsolete])
@@ -232,9 +230,16 @@ class Journal:
 
     def stopped(self, ending: Ending, outcome: Outcome, why: str) -> IntervalReport:
         """The run ends at its last checkpoint, because somebody or the clock asked for it."""
-        if not self._task.dry_run:
-            event = self._ended(ending, why)
-            self._close(self.record, ending, self._keeper.now(), why, [event])
+        if self._task.dry_run:
+            return self.report(outcome)._replace(signal=why)
+        record, events = self.record, [self._ended(ending, why)]
+        if ending is Ending.OUT_OF_TIME and not self._has_saved:
+            # Or what never gets to a checkpoint in its time would be begun anew for ever.
+            record = replace(record, attempts=record.attempts + 1)
+            if record.attempts >= self._job.max_attempts:
+                record = given_up(record, "attempts")
+                events.append(self._event("failed", reason="attempts", text=why))
+        self._close(record, ending, self._keeper.now(), why, events)
         return self.report(outcome)._replace(signal=why)
 
     def paused(self, error: SourcePaused) -> IntervalReport:
@@ -289,7 +294,7 @@ class Journal:
         record = replace(self.record, attempts=attempts, failure=failure)
         if forget_cursor:
             record = replace(record, cursor=None)
-        events = [self._ended(ending, str(error))]
+        events = [self._ended(ending, str(error), **_facts(error))]
         if attempts >= self._job.max_attempts and outcome is not Outcome.INCOMPLETE:
             record = given_up(record, "attempts")
             events.append(self._event("failed", reason="attempts", text=str(error)))
@@ -322,21 +327,21 @@ class Journal:
         self._keeper.commit([*batch, self._put(record), *writes])
         self.record, self._version = record, self._version + 1
 
-    def _ended(self, ending: Ending, text: str) -> Append:
+    def _ended(self, ending: Ending, text: str, **facts: Json) -> Append:
         """How the run ended; an attempt may fail before there is one."""
         if self._run is None:
             return self._event("attempt_failed", text=text)
-        return self._event("run_ended", run=self._run.number, ending=ending, text=text)
+        number = self._run.number
+        return self._event("run_ended", run=number, ending=ending, text=text, **facts)
 
     @property
     def _record_key(self) -> str:
         return self._task.interval.key
 
-    def _resumed_at(self) -> int | None:
-        if self.record.cursor is None:
-            return None
-        following, total = self.record.ranges_done + 1, self.record.ranges_total
-        return following if total is None else min(following, total)
+    @property
+    def _command(self) -> str | None:
+        """The kind of work, where it is not the usual one."""
+        return None if self._job.work.kind == "entitlements" else self._job.work.kind
 
     def _put(self, record: IntervalRecord) -> Put:
         return Put(
@@ -358,31 +363,9 @@ class Journal:
 
     def report(self, outcome: Outcome) -> IntervalReport:
         """How the interval stands, for the user."""
-        record, now = self.record, self._keeper.now()
-        return IntervalReport(
-            job=self._job.name,
-            interval=record.id,
-            scheduled_at=record.scheduled_at,
-            outcome=outcome,
-            trigger=self._task.trigger,
-            generation=self._keeper.fence.generation,
-            at=now,
-            runs=record.runs,
-            rerun=record.rerun,
-            ranges_done=record.ranges_done,
-            ranges_total=record.ranges_total or self._task.expected_ranges,
-            accounts=record.accounts,
-            changes={"grant": record.grant, "revoke": record.revoke, "update": record.update},
-            count=record.checksum.count if record.checksum else None,
-            checksum=str(record.checksum) if record.checksum else None,
-            seconds=self._runtime.clock.boot() - self._begun_boot,
-            due_seconds=(now - record.scheduled_at).total_seconds(),
-            max_attempts=self._job.max_attempts,
-            phase=record.phase,
-            reason=record.reason,
-            run_id="" if self._task.dry_run else self._keeper.fence.run,
-            backfill=self._task.backfill,
-        )
+        seconds = self._runtime.clock.boot() - self._begun_boot
+        now = self._keeper.now()
+        return interval_report(self._task, self.record, self._keeper, outcome, now, seconds)
 
 
 def _holder_json(runtime: Runtime) -> JsonObject:
@@ -391,4 +374,11 @@ def _holder_json(runtime: Runtime) -> JsonObject:
 
 
 def _failure(error: ReconcileError, at: datetime) -> JsonObject:
-    return {"text": str(error), "exit": error.name, "at": to_text(at)}
+    found: JsonObject = {"text": str(error), "exit": error.name, "at": to_text(at)}
+    if isinstance(error, CommandFailed) and error.tail:
+        found = {**found, "last": mask(error.tail[-1])}
+    return found
+
+
+def _facts(error: ReconcileError) -> Mapping[str, Json]:
+    return error.facts if isinstance(error, CommandFailed) else {}

@@ -136,7 +136,6 @@ if TYPE_CHECKING:
     from .ports import Runtime, Store
 
 T = TypeVar("T")
-
 __all__ = ["LeaseKeeper", "Terms"]
 
 FIRST_ANSWER = 10.0
@@ -174,7 +173,6 @@ class LeaseKeeper:
         self.break_off()  # which is another for each interval
 
     # --- what is known
-
     @property
     def fence(self) -> Fence:
         """The newest grant's fence."""
@@ -342,6 +340,15 @@ class LeaseKeeper:
         """
         if not self._trust.moved():
             self._renew_late()
+
+    def check(self) -> None:
+        """As `progressed`, where nothing moved."""
+        if not self._trust.checked():
+            self._renew_late()
+
+    def tell_trust(self, told: Callable[[float], None]) -> None:
+        """Call this with each new end of the window, from whatever thread hears of it."""
+        self._trust.extended = told
 
     def _renew_late(self) -> None:
         """The machine slept or this process was stopped: ask once before going on."""

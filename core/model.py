@@ -326,6 +326,28 @@ class Proof(NamedTuple):
     observed: Checksum
 
 
+class Reported(NamedTuple):
+    """What work whose target nobody else can read says of itself: how many, and a checksum of
+    its own making; None where it does not say."""
+
+    total: int | None = None
+    checksum: str | None = None
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Reported:
+        """What `to_json` gave; what is not of its kind is left out."""
+        total, checksum = value.get("count"), value.get("checksum")
+        return cls(
+            total if isinstance(total, int) else None,
+            checksum if isinstance(checksum, str) else None,
+        )
+
+    def to_json(self) -> JsonObject:
+        """For a record."""
+        found: JsonObject = {"count": self.total, "checksum": self.checksum}
+        return {name: value for name, value in found.items() if value is not None}
+
+
 class Unproved(NamedTuple):
     """Why an interval may not be called completed. `accounts` are those in quarantine, each
     with its reason; empty where ranges or sums are what is wrong."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .config import sqlite_path
-from .toml import default_store
+from .config import CommandConfig, sqlite_path
+from .toml import SYSTEM_FOLDER, SYSTEM_LOGS, default_store
 from .toml_endpoints import scheme
 
 if TYPE_CHECKING:
@@ -41,22 +41,27 @@ def needs(config: Config, job: Job) -> Needs:
         writes.add(store.parent)
     if config.alerts.metrics_file is not None:
         writes.add(Path(config.alerts.metrics_file).parent)
-    work = job.work
-    reads.update(_sources(work))
-    if scheme(work.target.url) == "sqlite":
-        writes.add(sqlite_path(work.target.url).parent)
-    asks_api = work.source.http is not None
-    remote = {scheme(url) for url in (config.store.url, work.target.url)} - {*_LOCAL}
+    work, programs = job.work, config.alerts.command[:1]
+    urls, asks_api = [config.store.url], False
+    if isinstance(work, CommandConfig):
+        programs = (*work.command[:1], *programs)
+        reads.add(Path(work.cwd))
+        writes.add(logs(config))
+    else:
+        urls.append(work.target.url)
+        asks_api = work.source.http is not None
+        reads.update(_sources(work))
+        if scheme(work.target.url) == "sqlite":
+            writes.add(sqlite_path(work.target.url).parent)
+    remote = {scheme(url) for url in urls} - {*_LOCAL}
     # Everything that this job sees of the others is their records: alerts of all are its to send.
     heartbeats = any(one.heartbeat for one in config.jobs.values())
     return Needs(
         tuple(sorted(reads)),
         tuple(sorted(writes)),
         store,
-        network=bool(
-            remote or asks_api or heartbeats or config.alerts.notify or config.alerts.command
-        ),
-        programs=config.alerts.command[:1],
+        network=bool(remote or asks_api or heartbeats or config.alerts.notify or programs),
+        programs=programs,
     )
 
 
@@ -66,6 +71,17 @@ def spools(config: Config) -> Path:
     url = config.store.url
     store = sqlite_path(url if scheme(url) == "sqlite" else default_store(config.path))
     return store.with_name(f"{store.name}-spool")
+
+
+def logs(config: Config) -> Path:
+    """The folder in which the output of commands is kept: beside an SQLite store, else beside the
+    configuration, and in /var/log for one of the system's."""
+    url = config.store.url
+    if scheme(url) == "sqlite":
+        return sqlite_path(url).parent / "logs"
+    if config.path.is_relative_to(SYSTEM_FOLDER):
+        return SYSTEM_LOGS
+    return config.path.parent / "logs"
 
 
 def _sources(work: EntitlementsConfig) -> Iterator[Path]:

@@ -4,8 +4,9 @@
 ``{date}``       the scheduled date in the interval's time zone, `2026-11-30`, or under a format
 ``{yesterday}``  the day before the scheduled date, likewise
 
-Only these three are placeholders. Any other brace is an error rather than text: a path
-with a misspelt placeholder would name the same missing file night after night.
+Only these three are placeholders. In a path any other brace is an error rather than text: with
+a misspelt placeholder it would name the same missing file night after night. In the words of a
+command (`fill_words`) other braces stay, for programs have uses of their own for them.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from .calendars import UTC_NAME
 from .errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .model import Interval
 
 NAMES = ("interval", "date", "yesterday")
 _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
+_OURS = re.compile(r"\{((?:interval|date|yesterday)(?::[^{}]*)?)\}")
 _DIRECTIVES = frozenset("aAbBdHIjmMpSUwWyYGuVZz%")
 _DATE = "%Y-%m-%d"
 
@@ -52,6 +56,28 @@ def check(template: str) -> None:
 def fill(template: str, interval: Interval) -> str:
     """The template for one interval. `ConfigError` as `check`, and for an unknown time zone."""
     check(template)
+    return _filled(_BRACES, template, interval)
+
+
+def names_interval(word: str) -> bool:
+    """Whether a word of a command names the interval it is called for."""
+    return _OURS.search(word) is not None
+
+
+def check_word(word: str) -> None:
+    """Refuse (`ConfigError`) a word of a command with a pattern that is none."""
+    for match in _OURS.finditer(word):
+        _, colon, pattern = match[1].partition(":")
+        if colon:
+            _check_pattern(match[0], pattern)
+
+
+def fill_words(words: Sequence[str], interval: Interval) -> list[str]:
+    """The words of a command for one interval."""
+    return [_filled(_OURS, word, interval) for word in words]
+
+
+def _filled(braces: re.Pattern[str], template: str, interval: Interval) -> str:
     local = interval.scheduled_at.astimezone(UTC)
     if interval.timezone != UTC_NAME:
         from .calendars.zones import zone
@@ -65,7 +91,7 @@ def fill(template: str, interval: Interval) -> str:
         when: datetime = local - timedelta(days=1) if name == "yesterday" else local
         return when.strftime(pattern if colon else _DATE)
 
-    return _BRACES.sub(value, template)
+    return braces.sub(value, template)
 
 
 def _check_pattern(placeholder: str, pattern: str) -> None:

@@ -28,13 +28,16 @@ if TYPE_CHECKING:
         Proof,
         Rate,
         Record,
+        Reported,
         RunId,
         StoreFacts,
+        Trigger,
         Unproved,
         Write,
     )
-    from .records import GuardReport, IntervalRecord
+    from .records import IntervalRecord
     from .rows import Change
+    from .steps import Step
 
 
 # --- this process and its host
@@ -256,7 +259,7 @@ class Store(Reader, Protocol):
 
 
 class Work(Protocol):
-    """What is done for one interval: entitlements, later a command or a function."""
+    """What is done for one interval: entitlements, or a command."""
 
     fenced: bool
     """Whether what it works on keeps a fence, and so knows what was completed last."""
@@ -271,14 +274,15 @@ class Work(Protocol):
 
     def steps(self, order: WorkOrder) -> Iterator[Step]:
         """Do the work. After each step yielded the engine makes it durable, and may not come
-        back; the next run then goes on from the last cursor."""
+        back; the next run then goes on from the last cursor. Raises `endpoints.BrokenOff`
+        where the work itself has stopped what it began."""
         ...
 
-    def prove(self, order: WorkOrder) -> Proof | Unproved:
+    def prove(self, order: WorkOrder) -> Proof | Reported | Unproved:
         """Check that all is done, and say what is missing where it is not."""
         ...
 
-    def complete(self, order: WorkOrder, proof: Proof) -> Sequence[Write]:
+    def complete(self, order: WorkOrder, proof: Proof | Reported) -> Sequence[Write]:
         """Record completion on the target's side, before the store's; what the store need
         not keep any longer."""
         ...
@@ -306,8 +310,13 @@ class Work(Protocol):
         """Break off what is being done, from another thread: the lease is gone."""
         ...
 
+    def trust(self, until: float) -> None:
+        """The lease was granted or renewed: the trust window ends at this `CLOCK_BOOTTIME`
+        reading now. From any thread; does not wait."""
+        ...
+
     def close(self) -> None:
-        """Free what the work holds."""
+        """Free what the work holds, and end what it has begun."""
         ...
 
 
@@ -331,6 +340,8 @@ class WorkOrder(Protocol):
 
     @property
     def dry_run(self) -> bool: ...
+    @property
+    def trigger(self) -> Trigger: ...
     @property
     def records(self) -> Reader: ...
 
@@ -359,6 +370,14 @@ class WorkOrder(Protocol):
         or `FencedOut` when the lease may no longer be trusted."""
         ...
 
+    def check(self) -> None:
+        """As `progressed`, where nothing moved."""
+        ...
+
+    def stop_asked(self) -> bool:
+        """Whether a signal, `reconcile stop` or the end of the time asks the run to end."""
+        ...
+
     def new_id(self) -> str:
         """A fresh unguessable name."""
         ...
@@ -370,19 +389,3 @@ class WorkOrder(Protocol):
     def report(self, report: Report) -> None:
         """Tell a user something that is no checkpoint."""
         ...
-
-
-class Step(NamedTuple):
-    """A checkpoint: make `cursor`, `writes` and what is shown of them durable as one.
-
-    `show` holds fields of `IntervalRecord`: ranges done and total, changes by kind; its
-    `committed` is the number of a range that this step put into the target. `report` is
-    what a user sees. With `needs_approval` the run ends here.
-    """
-
-    cursor: JsonObject
-    writes: Sequence[Write]
-    show: JsonObject
-    report: Report | None = None
-    needs_approval: GuardReport | None = None
-    event: JsonObject | None = None

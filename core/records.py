@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .calendars import UTC_NAME
 from .checksum import Checksum
-from .model import Delete, Ending, Interval, Kind, State, Trigger
+from .model import Delete, Ending, Interval, Kind, Reported, State, Trigger
 from .record_fields import Fields, event_value, from_text, to_text
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = [
     "RunRecord",
     "closed",
     "event_value",
+    "figures",
     "from_text",
     "given_up",
     "range_key",
@@ -92,6 +93,8 @@ class IntervalRecord(Fields):
     many scheduled instants, from `scheduled_at` up to and including `until_at`, whose id is
     `last_id`. While it is rerun, `earlier` is the completed record that stands again if the
     rerun fails; `reruns` is the highest rerun number ever given, so that no two are one.
+    `work` is the kind of work, None for entitlements; `reported` what a command said of
+    itself (a `model.Reported`).
     `timezone` is that of the interval, None for UTC; `backfill` the number of the one that this
     pass over it belongs to.
     """
@@ -135,6 +138,8 @@ class IntervalRecord(Fields):
     signed_off: JsonObject | None = None
     timezone: str | None = None
     backfill: int | None = None
+    reported: JsonObject | None = None
+    work: str | None = None
 
     @classmethod
     def of(cls, interval: Interval) -> IntervalRecord:
@@ -144,7 +149,10 @@ class IntervalRecord(Fields):
 
     @property
     def phase(self) -> str:
-        """What `ranges_done` counts: ranges of the `planning` pass, or of `applying`."""
+        """What `ranges_done` counts: ranges of the `planning` pass, or of `applying`; of other
+        work than entitlements, its kind."""
+        if self.work is not None:
+            return self.work
         found = (self.cursor or {}).get("phase")
         return found if isinstance(found, str) else "planning"
 
@@ -333,6 +341,14 @@ def given_up(record: IntervalRecord, reason: str) -> IntervalRecord:
         spent_update=record.spent_update,
         backfill=record.backfill,
     )
+
+
+def figures(record: IntervalRecord) -> tuple[int | None, str | None]:
+    """Count and checksum of a completed interval: proved, or as its command reported them."""
+    if record.checksum is not None:
+        return record.checksum.count, str(record.checksum)
+    reported = Reported.from_json(record.reported or {})
+    return reported.total, reported.checksum
 
 
 def run_key(interval_key: str, number: int) -> str:

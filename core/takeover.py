@@ -22,6 +22,7 @@ def takeover_facts(keeper: LeaseKeeper, record: IntervalRecord, now: datetime) -
     facts: dict[str, Json] = {
         "generation": keeper.fence.generation,
         "phase": record.phase,
+        "work": record.work,
         "after_range": record.ranges_done,
         "upper": upper if isinstance(upper, str) else None,
     }
@@ -38,9 +39,11 @@ def killed_once_more(record: IntervalRecord, max_attempts: int, now: datetime) -
     kills = record.kills + 1
     if kills % max_attempts:
         return replace(record, kills=kills)
-    where = f"range {record.ranges_done + 1} of {record.phase}"
+    where = f" in range {record.ranges_done + 1} of {record.phase}"
+    if record.work is not None:
+        where = "" if record.ranges_total is None else f" in range {record.ranges_done + 1}"
     failure: JsonObject = {
-        "text": f"killed {kills} times in {where}, without progress",
+        "text": f"killed {kills} times{where}, without progress",
         "exit": "killed",
         "at": to_text(now),
     }

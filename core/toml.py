@@ -17,15 +17,11 @@ from typing import TYPE_CHECKING
 
 from .config import (
     DAY,
-    MINUTE,
     RESERVED,
-    TTL_NETWORK,
-    TTL_ONE_HOST,
     AlertsConfig,
     Config,
     EntitlementsConfig,
     Job,
-    SourceConfig,
     StoreConfig,
     TargetConfig,
     sqlite_path,
@@ -34,7 +30,7 @@ from .config import (
 from .errors import AccessDenied, ConfigError
 from .toml_endpoints import database_url, scheme
 from .toml_jobs import read_job
-from .toml_values import Problems, Section, show_duration
+from .toml_values import Problems, Section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,6 +40,7 @@ if TYPE_CHECKING:
 STORE_NAME = "reconcile.db"
 SYSTEM_FOLDER = Path("/etc/reconcile")
 SYSTEM_STORE = Path("/var/lib/reconcile/state.db")
+SYSTEM_LOGS = Path("/var/log/reconcile")
 LEAST_KEEP = 2 * DAY
 """Guards count what was revoked within a day."""
 
@@ -113,65 +110,6 @@ def default_store(main: Path) -> str:
     return sqlite_url(main.parent / STORE_NAME)
 
 
-def defaults() -> Mapping[str, str]:
-    """What holds where the file says nothing, by key, as the manual's table words it."""
-    work = EntitlementsConfig(SourceConfig("csv", ""), TargetConfig("sql", "", ""))
-    job = Job("", Path(), None, work)
-    guards = work.guards
-    return {
-        "store.url": f"{STORE_NAME} beside the file; {SYSTEM_STORE} under {SYSTEM_FOLDER}",
-        "store.keep": show_duration(StoreConfig("").keep),
-        "alerts.command": "none",
-        "alerts.notify": "none",
-        "alerts.metrics_file": "none",
-        "schedule": "none: on demand",
-        "timezone": job.timezone,
-        "dst_gap": job.dst_gap,
-        "dst_overlap": job.dst_overlap,
-        "start": "the first run",
-        "deadline": f"one period, between {show_duration(15 * MINUTE)} and 24h",
-        "key_policy": work.target.key_policy.value,
-        "range_size": str(work.range_size),
-        "max_attempts": str(job.max_attempts),
-        "retry_delay": show_duration(job.retry_delay),
-        "max_runtime": "none",
-        "max_intervals": "none",
-        "heartbeat": "none",
-        "max_wait": show_duration(job.max_wait),
-        "on_failed": job.on_failed,
-        "plan_age": show_duration(work.plan_age),
-        "fence_wait": "lease.ttl",
-        "lease.ttl": f"{show_duration(TTL_ONE_HOST)}, network stores {show_duration(TTL_NETWORK)}",
-        "lease.progress_deadline": show_duration(job.lease.progress_deadline),
-        "lease.detect_dead": str(job.lease.detect_dead).lower(),
-        "catch_up.policy": "all for a dated source, else latest",
-        "catch_up.window": "7d, at least two periods",
-        "catch_up.rate": "none",
-        "source.type": "from the suffix",
-        "source.account": "the target's account",
-        "source.columns": "the target's columns",
-        "source.null": "none",
-        "source.rename": "none",
-        "source.delimiter": work.source.delimiter,
-        "source.encoding": work.source.encoding,
-        "source.fields": "the file's header",
-        "source.manifest": "none",
-        "target.type": "from the url",
-        "target.table": "the job's name",
-        "target.key": "the table's primary key",
-        "target.account": "the key's first column",
-        "target.columns": "the source's columns",
-        "target.scope": "all rows",
-        "target.interval_column": "none: the table holds the newest interval's truth",
-        "target.schema": "where the table is",
-        "guards.max_revoke": f"{guards.max_revoke:.0%}",
-        "guards.max_revoke_min": str(guards.max_revoke_min),
-        "guards.max_update": f"{guards.max_update:.0%}",
-        "guards.min_rows": str(guards.min_rows),
-        "guards.must_contain": "none",
-    }
-
-
 def _values(file: Path, text: str, problems: Problems) -> dict[str, object] | None:
     try:
         return tomllib.loads(text)
@@ -220,7 +158,7 @@ def _jobs(
             other = _label(known[name].origin, cwd)
             section.wrong(name, f"is a job of {other} too", "give it another name")
         elif (meant := _meant(name, section, known)) is not None:
-            section.wrong(name, "is no job: it has neither source nor target", meant)
+            section.wrong(name, "is no job: it has neither source, target nor command", meant)
         else:
             job = read_job(inner, name, folder)
             if job is not None:
@@ -232,7 +170,7 @@ def _meant(name: str, jobs: Section, known: Mapping[str, Job]) -> str | None:
     table = jobs.raw(name)
     if not isinstance(table, dict) or not all(isinstance(v, dict) for v in table.values()):
         return None
-    if not table or {"source", "target"} & table.keys():
+    if not table or {"source", "target", "command"} & table.keys():
         return None
     from difflib import get_close_matches
 
@@ -243,8 +181,10 @@ def _meant(name: str, jobs: Section, known: Mapping[str, Job]) -> str | None:
 
 def _check_files(store: str, jobs: Iterable[Job], problems: Problems) -> None:
     """Refuse a target in the store's file, and two jobs that own the same rows."""
-    owners: dict[tuple[str, str], list[Job]] = {}
+    owners: dict[tuple[str, str], list[tuple[Job, TargetConfig]]] = {}
     for job in jobs:
+        if not isinstance(job.work, EntitlementsConfig):
+            continue
         target, key = job.work.target, ("jobs", job.name, "target")
         both_files = scheme(store) == scheme(target.url) == "sqlite"
         if both_files and _real(store) == _real(target.url):
@@ -255,16 +195,15 @@ def _check_files(store: str, jobs: Iterable[Job], problems: Problems) -> None:
                 "keep the store in a file of its own: [store] url",
             )
         others = owners.setdefault((target.url.partition("?")[0], target.table), [])
-        for other in others:
-            scope = other.work.target.scope
-            if scope is None or target.scope is None or scope == target.scope:
+        for other, theirs in others:
+            if theirs.scope is None or target.scope is None or theirs.scope == target.scope:
                 problems.add(
                     job.origin,
                     key,
                     f"is the table of job {other.name} too, so each would undo the other's work",
                     "give each a scope of its own, or merge the jobs",
                 )
-        others.append(job)
+        others.append((job, target))
 
 
 def _real(url: str) -> Path:

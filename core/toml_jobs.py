@@ -11,6 +11,7 @@ from .config import (
     MIN_TTL,
     TTL_ONE_HOST,
     CatchUpConfig,
+    CommandConfig,
     EntitlementsConfig,
     GuardsConfig,
     Job,
@@ -21,11 +22,12 @@ from .rates import parse_rate
 from .schedule import Schedule
 from .toml_endpoints import check_fields, read_shared, read_source, read_target
 from .toml_values import show_duration
-from .trust import RENEWALS_PER_TTL
+from .trust import MARGIN_PER_TTL, RENEWALS_PER_TTL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .config import WorkConfig
     from .model import Rate
     from .toml_values import Section
 
@@ -40,10 +42,9 @@ ON_FAILED = ("continue", "block")
 RANGE_SIZE_NETWORK = 1000
 """Accounts of a range where the source is on a network."""
 
-_LATER_KEYS = (
-    "command", "python", "ranges", "env", "env_file", "cwd", "kill_after", "notify",
-)  # fmt: skip
-_OTHER_WORK = ("command", "python")
+_LATER_KEYS = ("python", "notify")
+_OF_COMMANDS = ("env", "env_file", "cwd", "kill_after", "ranges")
+_OTHER_WORK = ("python",)
 
 
 def read_job(section: Section, name: str, folder: Path) -> Job | None:
@@ -53,7 +54,7 @@ def read_job(section: Section, name: str, folder: Path) -> Job | None:
     """
     section.later(*_LATER_KEYS)
     schedule, timezone, dst = _schedule(section)
-    work = _entitlements(section, name, folder)
+    work = _work(section, name, folder)
     start = section.instant("start", timezone)
     deadline, max_runtime = section.duration("deadline"), section.duration("max_runtime")
     max_attempts, max_intervals = (
@@ -69,6 +70,8 @@ def read_job(section: Section, name: str, folder: Path) -> Job | None:
         for key in ("start", "catch_up"):
             if key in section:
                 section.wrong(key, "means nothing without a schedule", "take it out")
+    if isinstance(work, CommandConfig):
+        _fits(section, work, lease)
     section.finish()
     if work is None:
         return None
@@ -197,6 +200,28 @@ def _rate(section: Section, schedule: Schedule | None) -> Rate | None:
             text = f"is no faster than the schedule, which has {come:,} intervals a year"
             section.wrong("rate", f"{text}: what was missed would never be caught up", "raise it")
     return rate
+
+
+def _work(section: Section, name: str, folder: Path) -> WorkConfig | None:
+    if section.raw("command") is not None:
+        from .toml_commands import read_command
+
+        return read_command(section, folder)
+    for key in _OF_COMMANDS:
+        if section.raw(key) is not None:
+            section.wrong(key, "is for a job with a command", "take it out")
+    return _entitlements(section, name, folder)
+
+
+def _fits(section: Section, work: CommandConfig, lease: LeaseConfig) -> None:
+    """A command that is told to end must have ended before its lease, renewed a while ago, does."""
+    ttl = lease.ttl or TTL_ONE_HOST
+    if work.kill_after >= ttl * (1 - 1 / MARGIN_PER_TTL - 1 / RENEWALS_PER_TTL):
+        section.wrong(
+            "kill_after",
+            f"{show_duration(work.kill_after)} does not fit into a lease of {show_duration(ttl)}",
+            "make it shorter, or lease.ttl longer",
+        )
 
 
 def _entitlements(section: Section, name: str, folder: Path) -> EntitlementsConfig | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from .errors import LeaseLapsed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from .errors import ReconcileError
@@ -71,6 +72,8 @@ class Trust:
         self._progress = 0
         self._moved_boot = 0.0
         self._lapse: ReconcileError | None = None
+        self.extended: Callable[[float], None] = lambda until: None
+        """Called with each new end of the window, by the thread that asked the store."""
 
     @property
     def lease(self) -> Lease:
@@ -99,12 +102,17 @@ class Trust:
         with self._lock:
             self._believe(sent, lease)
             self._moved_boot = self._clock.boot()
+            until = self._until
+        self.extended(until)
 
     def renewed(self, sent: float, lease: Lease) -> None:
         """The answer to a renewal; one that comes after the next grant says nothing of it."""
         with self._lock:
-            if self.lease.fence == lease.fence:
-                self._believe(sent, lease)
+            if self.lease.fence != lease.fence:
+                return
+            self._believe(sent, lease)
+            until = self._until
+        self.extended(until)
 
     def _believe(self, sent: float, lease: Lease) -> None:
         self._lease = lease
@@ -120,6 +128,13 @@ class Trust:
             self._progress += 1
             self._moved_boot = self._clock.boot()
             return self._moved_boot < self._until
+
+    def checked(self) -> bool:
+        """As `moved`, where nothing did."""
+        with self._lock:
+            if self._lapse is not None:
+                raise self._lapse
+            return self._clock.boot() < self._until
 
     def to_renew(self) -> tuple[Fence, int]:
         """What a renewal names. Raises `LeaseLapsed` when nothing moved for too long."""

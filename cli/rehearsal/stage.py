@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...core.operations.drill.scratch import COLUMNS, SOURCE, TABLE, TARGET, configuration
 from ...core.targets import open_target
@@ -19,7 +19,7 @@ from .folders import make_folder, sweep_folders
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ...core.config import Job
+    from ...core.config import EntitlementsConfig, Job
     from ...core.endpoints import Target
     from ...core.operations.drill.stage import Actor, Script
     from ..environment import Environment
@@ -93,7 +93,7 @@ class FolderStage:
 
     def open_target(self, scene: FolderScene) -> Target:
         """The scratch target as a run opens it; closed with the stage."""
-        work = scene.job.work
+        work = cast("EntitlementsConfig", scene.job.work)
         target = open_target(work.target, scene.job.name, self._env.clock, work.source.columns)
         with self._guard:
             self._targets.append(target)

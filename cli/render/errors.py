@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ...core.errors import ConfigError
+from ...core.errors import CommandFailed, ConfigError
 from .words import names_command, shown
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ def error_fields(error: ReconcileError, code: int) -> JsonObject:
     }
     if isinstance(error, ConfigError) and error.problems:
         fields["problems"] = [{"message": text, "hint": hint} for text, hint in error.problems]
+    if isinstance(error, CommandFailed):
+        fields.update(error.facts)
+        fields["output"] = list(error.tail)
     return fields
 
 

@@ -34,6 +34,8 @@ def event_text(event: EventView) -> str:
 def _run_started(value: JsonObject) -> str:
     by = value.get("by") or value.get("trigger")
     at = f" {_planning(value)}at range {value['at_range']}" if value.get("at_range") else ""
+    if value.get("work") and value.get("at_range") == 1:
+        at = " from its last checkpoint"
     return (
         f"run {value.get('run')} started by {by} on {value.get('host')}{at},"
         f" generation {value.get('generation')}"
@@ -50,9 +52,10 @@ def _taken_over(value: JsonObject) -> str:
     after = ""
     if value.get("after_range"):
         after = f" after {_planning(value)}range {value['after_range']}"
+    fenced = "" if value.get("work") else "target fenced at "
+    generation = f"{fenced or 'generation '}{value.get('generation')}"
     return (
-        f"run {value.get('run')} {gone}{for_}{after}; target fenced at"
-        f" {value.get('generation')}, run {value.get('run')} closed"
+        f"run {value.get('run')} {gone}{for_}{after}; {generation}, run {value.get('run')} closed"
     )
 
 
@@ -78,6 +81,10 @@ def _reopened(value: JsonObject) -> str:
 
 
 def _completed(value: JsonObject) -> str:
+    if value.get("work"):
+        count = value.get("count")
+        counted = f", count {count:,}" if isinstance(count, int) else ""
+        return f"its command ended well{counted}: completed"
     ranges, rows = _count(value.get("ranges"), "range"), _count(value.get("count"), "row")
     return f"{ranges} and their sums agree, {rows} proved equal: completed"
 

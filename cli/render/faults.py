@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...core.errors import CommandFailed
 from ...core.model import Outcome
 from . import words
 from .reasons import FAILURES, reason_text
@@ -28,7 +29,7 @@ class Fault(NamedTuple):
     """`state` and `text` are a sentence, `remarks` follow it. `do` is the command that mends
     it, `look` the one that shows how it stands, each with its label. `brief`: the sentence
     where a line has no room for the accounts. `insists`: a line names `do` too. `also` is another
-    command, that mends it in another way."""
+    command, that mends it in another way; `tail` are a command's last lines."""
 
     state: str
     text: str
@@ -39,6 +40,7 @@ class Fault(NamedTuple):
     brief: str = ""
     insists: bool = False
     also: tuple[str, str] | None = None
+    tail: tuple[str, ...] = ()
 
 
 def fault(report: IntervalReport, style: Style, *, dry_run: bool) -> Fault:
@@ -60,6 +62,8 @@ def full(report: IntervalReport, found: Fault, style: Style) -> Told:
     told.details += left_out(found.accounts, style)
     for remark in found.remarks:
         told.prose(style.commands(remark), style.width)
+    for text in found.tail:
+        told.details += wrapped(text, style.width, "  | ", "  | ")
     for command in (found.do, found.also, found.look):
         if command is not None:
             told.command(*command, style.width)
@@ -158,6 +162,8 @@ def _new(report: IntervalReport, style: Style) -> Fault:
     if report.quarantined:
         n, brief = len(report.quarantined), text
         text = f": {words.count(n, 'account')} {'is' if n == 1 else 'are'} in quarantine"
+    if isinstance(error, CommandFailed):
+        return _command(report, error, style)
     remarks = (*_hint(error), *filter(None, [attempt(report)]))
     do: tuple[str, str] | None = _resume("Try again now", report, style)
     if report.reason == _OVERTAKEN or (error is not None and error.name == "old_over_new"):
@@ -168,6 +174,21 @@ def _new(report: IntervalReport, style: Style) -> Fault:
         remarks = (*remarks, "it stays completed as it was before this rerun")
         do = _rerun(report, style)
     return Fault(state, text, remarks, do, _look(report, style), report.quarantined, brief)
+
+
+def _command(report: IntervalReport, error: CommandFailed, style: Style) -> Fault:
+    """A command ended as it should not."""
+    text = f"{because(error)} after {words.span(report.seconds)}"
+    do = None
+    if not _was_the_last(report):
+        do = _resume("Try again now", report, style)
+    elif report.reason is None:
+        do = _rerun(report, style)
+    remarks = tuple(filter(None, [attempt(report)]))
+    output = f"{style.program} logs {report.job} {report.interval}"
+    return Fault(
+        report.outcome.value, text, remarks, do, ("All its output", output), tail=error.tail
+    )
 
 
 def _waits(report: IntervalReport, style: Style) -> Fault:

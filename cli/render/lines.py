@@ -50,6 +50,8 @@ def _completed(report: IntervalReport, style: Style) -> str:
     took = f"in {words.span(report.seconds)}"
     if report.runs > 1 and not report.rerun:
         took = f"in {report.runs} runs, {words.span(report.due_seconds)} after it was due"
+    if report.work == "command":
+        return f"completed {took}{words.figures(report)}"
     proved = "" if report.count is None else f", {words.count(report.count, 'row')} proved equal"
     changes = f": {words.short_changes(report.changes)}{proved}" if report.changes else ""
     return f"completed {took}{changes}"
@@ -166,9 +168,10 @@ def _busy(report: RunReport) -> str:
     lease = report.lease
     assert lease is not None
     ranges = ""
-    if report.lease_ranges is not None:
+    known = report.lease_ranges
+    if known is not None and not (report.lease_phase == "command" and known[1] is None):
         planning = ", planning" if report.lease_phase == "planning" else ""
-        ranges = f"{planning}, range {words.of_total(*report.lease_ranges, exact=False)}"
+        ranges = f"{planning}, range {words.of_total(*known, exact=False)}"
     last = words.age(words.seconds_between(lease.progress_at, report.at))
     waits = f"; {report.waiting} waits" if report.waiting else ""
     return (

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ...core.events import Report, RunReport
     from ..delivery.manager import ServiceManager
-    from .watch import Watcher
+    from .watcher import Watcher
 
 
 class Managed:

@@ -37,7 +37,13 @@ def started(report: Started, style: Style) -> Told | None:
     if report.at_range is None:
         return None
     told = Told(f"{report.job} {report.interval}", "resumed", words.resumed(report))
-    if report.killed is not None:
+    if report.killed is not None and report.work == "command":
+        told.prose(
+            f"The run on {report.killed} {words.gone(report)}: generation"
+            f" {report.killed_generation} -> {report.generation}. What it had started has ended.",
+            style.width,
+        )
+    elif report.killed is not None:
         told.prose(
             f"The run on {report.killed} {words.gone(report)}: generation"
             f" {report.killed_generation} -> {report.generation}. The target was fenced first:"
@@ -47,11 +53,15 @@ def started(report: Started, style: Style) -> Told | None:
     return told
 
 
-def interval(report: IntervalReport, style: Style, *, dry_run: bool = False) -> Told:
-    """How one interval fared. After a dry run no command is named that writes."""
+def interval(
+    report: IntervalReport, style: Style, *, dry_run: bool = False, quotes: bool = False
+) -> Told:
+    """How one interval fared. After a dry run no command is named that writes. `quotes`: with the
+    last lines of a command that failed, which its reader has not seen."""
     says = _INTERVALS.get(report.outcome)
     if says is None or dry_run:
-        told = faults.full(report, faults.fault(report, style, dry_run=dry_run), style)
+        found = faults.fault(report, style, dry_run=dry_run)
+        told = faults.full(report, found if quotes else found._replace(tail=()), style)
     else:
         told = says(report, style)
     if report.rerun:
@@ -72,6 +82,9 @@ def _completed(report: IntervalReport, style: Style) -> Told:
         told.rest = f" in {report.runs} runs, {words.span(report.due_seconds)} after it was due"
     else:
         told.rest = f" in {words.span(report.seconds)}"
+    if report.work == "command":
+        told.rest += words.figures(report)
+        return told
     if report.ranges_total is not None:
         told.prose(
             f"{words.count(report.accounts, 'account')} in"
@@ -140,6 +153,8 @@ def _fenced_out(report: IntervalReport, style: Style) -> Told:
 
 
 def _what_stands(report: IntervalReport) -> str:
+    if report.work == "command":
+        return "Its command was ended before the other's began."
     refused = "was refused and left nothing behind."
     if report.phase == "planning":
         return f"Nothing was applied; what was under way {refused}"
@@ -161,6 +176,10 @@ def _out_of_time(report: IntervalReport, style: Style) -> Told:
 
 def _stopped(report: IntervalReport, state: str, asked: str, style: Style) -> Told:
     told = Told(_about(report), state, f"{asked}{words.stopped_at(report)}")
+    if report.work == "command":
+        resume = f"{style.program} resume {report.job}"
+        told.command("The next trigger goes on. Now", resume, style.width)
+        return told
     on = "planning" if report.phase == "planning" else f"at range {report.ranges_done + 1}"
     resume = f"{style.program} resume {report.job}"
     told.command(f"The next trigger goes on {on}. Now", resume, style.width)
@@ -277,6 +296,8 @@ def _lease_range(report: RunReport) -> str:
     if report.lease_ranges is None:
         return ""
     done, total = report.lease_ranges
+    if report.lease_phase == "command" and total is None:
+        return ""
     planning = "planning, " if report.lease_phase == "planning" else ""
     of = "" if total is None else f" of ~{total}"
     return f"{planning}range {done}{of}, "

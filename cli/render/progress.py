@@ -49,10 +49,14 @@ class Drawing:
         where = words.of_total(progress.range, progress.total, exact=progress.exact)
         to_go = f"  {words.span(left)} left" if left >= 1 else ""
         tail = f"{progress.phase} range {where}{to_go}"
+        if progress.phase == "command":
+            tail = f"range {where}{to_go}" if progress.total else "running"
         room = self._style.width - len(about) - len(tail) - 4
         first = Text(f"{about}  ", no_wrap=True, overflow="ellipsis")
         first.append_text(self._bar(progress, room))
         first.append(tail)
+        if progress.phase == "command":
+            return Group(first, Text(self._counted(progress, rate), no_wrap=True))
         changes = words.short_changes(
             {"grant": progress.grant, "revoke": progress.revoke, "update": progress.update}
         )
@@ -60,6 +64,14 @@ class Drawing:
         if rate:
             second += f"   {rate:,.0f} accounts/s"
         return Group(first, Text(second, no_wrap=True, overflow="ellipsis"))
+
+    @staticmethod
+    def _counted(progress: Progress, rate: float) -> str:
+        """What a command says of itself."""
+        if not progress.accounts:
+            return "  checkpoint saved"
+        second = f"  checkpoint saved, count {progress.accounts:,}"
+        return f"{second}   {rate:,.0f}/s" if rate else second
 
     def _bar(self, progress: Progress, room: int) -> Text:
         from rich.text import Text

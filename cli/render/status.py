@@ -32,6 +32,7 @@ LEAST_SIGNS = len("LAST 14")
 LONG_NAME = 24
 """A longer name of a job stands above its line."""
 _LATE_SECONDS = 3600
+_LOOKING = ("reconcile status ", "reconcile logs ")
 ACTS = 3
 """So many acts by hand about the whole job are named."""
 LOOKS = 5
@@ -127,7 +128,7 @@ def _problems(job: JobStatus, style: Style) -> list[str]:
     lines: list[str] = []
     looks = 0
     for one in job.problems:
-        only_look = len(one.commands) == 1 and one.commands[0].startswith("reconcile status ")
+        only_look = len(one.commands) == 1 and one.commands[0].startswith(_LOOKING)
         looks += only_look
         if not only_look or looks <= LOOKS:
             lines += _problem(one, style)
@@ -175,7 +176,7 @@ def job_facts(report: StatusReport, style: Style) -> str:
     job = report.jobs[0]
     rows = [("due", _due(job, report.now))]
     if job.source or job.target:
-        rows.append(("work", f"{job.source} -> {job.target}"))
+        rows.append(("work", " -> ".join(filter(None, (job.source, job.target)))))
     if job.job.schedule is not None:
         rows.append(("catch-up", _catch_up(job)))
     if job.usual_seconds is not None and job.slowest_seconds is not None:
@@ -361,6 +362,8 @@ def _why(view: IntervalView) -> str:
         parts.append(_reason(view, record.reason))
     if record.failure and record.state is not State.COMPLETED:
         parts.append(str(record.failure.get("text", "")))
+        if record.failure.get("last"):
+            parts.append(str(record.failure["last"]))
     text = ": ".join(parts)
     if view.retry_at is None:
         return text

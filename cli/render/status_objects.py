@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...core.records import figures
 from .events import event_at
 from .objects import lease, pause
 from .trail import quarantined
@@ -84,6 +85,7 @@ def _interval_id(job: JobStatus) -> str | None:
 
 def _interval(view: IntervalView) -> dict[str, Any]:
     record = view.record
+    count, checksum = figures(record)
     return {
         "interval": record.id,
         "scheduled_at": rfc3339(record.scheduled_at),
@@ -108,8 +110,8 @@ def _interval(view: IntervalView) -> dict[str, Any]:
         "ranges": {"done": record.ranges_done, "total": record.ranges_total},
         "phase": record.phase,
         "accounts": record.accounts,
-        "count": None if record.checksum is None else record.checksum.count,
-        "checksum": None if record.checksum is None else str(record.checksum),
+        "count": count,
+        "checksum": checksum,
         "changes": {"grant": record.grant, "revoke": record.revoke, "update": record.update},
         "deadline_at": rfc3339(view.deadline_at),
         "retry_at": rfc3339(view.retry_at),

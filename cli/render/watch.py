@@ -7,7 +7,7 @@ Showing is never allowed to disturb the work: `Environment.words` does not raise
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ...core.events import (
     BackfillWaits,
@@ -21,16 +21,17 @@ from ...core.events import (
     Warned,
 )
 from ...core.model import Outcome
+from .watcher import AnyWatcher
 from .words import Style, planned_anew, stamp, stopping, waits
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from types import TracebackType
 
     from ...core.events import Report, RunReport
     from ..environment import Environment
     from ..options import Call
     from .progress import Bar
+    from .watcher import Watcher
 
 _WORTH_A_LINE = 60
 """Shorter waits, in seconds, are not told of in a log."""
@@ -44,130 +45,9 @@ _UNREMARKABLE = frozenset(
         Outcome.OUT_OF_TIME,
     }
 )
-_IN_A_DRY_RUN = frozenset({Outcome.COMPLETED, Outcome.NEEDS_APPROVAL})
 
 
-class Watcher(Protocol):
-    """What a command shows its run to. A context manager: the terminal is left as it was."""
-
-    def report(self, report: Report) -> None:
-        """Something happened; called while work goes on."""
-        ...
-
-    def reached(self, step: str) -> None:
-        """A named step was passed; shown with `-v`."""
-        ...
-
-    def finish(self, report: RunReport) -> None:
-        """The end, with everything that was not shown before."""
-        ...
-
-    def close(self) -> None:
-        """Leave the terminal as it was."""
-        ...
-
-    def __enter__(self) -> Watcher: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None: ...
-
-
-class _Watcher:
-    """What all watchers share: steps under `-v`, and knowing what was told already."""
-
-    def __init__(self, call: Call, *, dry_run: bool) -> None:
-        self._dry_run = dry_run
-        self._env = call.env
-        self._verbose = call.options.verbose
-        self._told: list[IntervalReport] = []
-        self._style = self.style(call)
-
-    def __enter__(self) -> Watcher:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Leave the terminal as it was."""
-
-    def style(self, call: Call) -> Style:
-        """A file's style; mails are read at 80 columns."""
-        return Style(program=call.options.program(call.env.program))
-
-    def say(self, text: str) -> None:
-        """Words for the user."""
-        self._env.words(text)
-
-    def reached(self, step: str) -> None:
-        """Under `-v`, a dated line."""
-        if self._verbose:
-            self.say(f"{self.begin(None)}step {step}\n")
-
-    def report(self, report: Report) -> None:
-        """Tell each interval once, and whatever a kind of watcher wants to add."""
-        if isinstance(report, IntervalReport):
-            self._told.append(report)
-            if not (self._dry_run and _is_found_dry(report)):
-                self.interval(report)
-        elif isinstance(report, NotTold):
-            self.not_told(report)
-        else:
-            self.going_on(report)
-
-    def finish(self, report: RunReport) -> None:
-        """What was not told yet; then what the intervals do not explain."""
-        self.close()
-        for one in report.intervals:
-            if one not in self._told:
-                self.report(one)
-        explained = {one.outcome for one in report.intervals}
-        if report.intervals and report.outcome in explained | {Outcome.COMPLETED}:
-            return
-        if report.dry_run is None:
-            self.whole(report)
-
-    def begin(
-        self,
-        report: IntervalReport
-        | NotTold
-        | PlannedAnew
-        | RunReport
-        | Started
-        | Waits
-        | Warned
-        | None,
-    ) -> str:
-        """The date that begins a line, in the store's time where there is one."""
-        at = self._env.clock.now() if report is None else report.at
-        return "" if self._env.journald else f"{stamp(at)} "
-
-    def not_told(self, report: NotTold) -> None:
-        """One line: it concerns whoever waits for an alert, and not the work."""
-        self.close()
-        self.say(f"{self.begin(report)}{report.job} warning: {report.text}\n")
-
-    def going_on(self, report: Report) -> None:
-        """Something happened that is no outcome."""
-
-    def interval(self, report: IntervalReport) -> None:
-        """An interval has its outcome."""
-        raise NotImplementedError
-
-    def whole(self, report: RunReport) -> None:
-        """The whole trigger has an outcome of its own."""
-        raise NotImplementedError
-
-
-class Lines(_Watcher):
+class Lines(AnyWatcher):
     """One line per outcome, dated unless the journal does that."""
 
     _waits_until: datetime | None = None
@@ -217,7 +97,7 @@ class Lines(_Watcher):
         self.say(f"{self.begin(report)}{lines.run(report, self._style)}\n")
 
 
-class Quiet(_Watcher):
+class Quiet(AnyWatcher):
     """Nothing but a failure that was not told for this interval before: cron mails it."""
 
     def not_told(self, report: NotTold) -> None:
@@ -230,8 +110,11 @@ class Quiet(_Watcher):
         if report.outcome not in _UNREMARKABLE and not report.known_before:
             from . import outcomes
 
-            told = outcomes.interval(report, self._style, dry_run=self._dry_run)
+            told = outcomes.interval(report, self._style, dry_run=self._dry_run, quotes=True)
             self.say(told.text(self._style, before=self.begin(report), gap=" "))
+
+    def pass_on(self, text: str) -> None:
+        """Nothing: its last lines come with a failure, and all of it is in the log."""
 
     def whole(self, report: RunReport) -> None:
         """In full, when it is wrong."""
@@ -242,8 +125,12 @@ class Quiet(_Watcher):
             self.say(told.text(self._style, before=self.begin(report), gap=" "))
 
 
-class Silent(_Watcher):
+class Silent(AnyWatcher):
     """`--json`: the object at the end says it all."""
+
+    def pass_on(self, text: str) -> None:
+        """Not where the object goes."""
+        self._env.words(text)
 
     def not_told(self, report: NotTold) -> None:
         """Nothing."""
@@ -255,7 +142,7 @@ class Silent(_Watcher):
         """Nothing."""
 
 
-class Terminal(_Watcher):
+class Terminal(AnyWatcher):
     """A bar while work goes on, and the full texts."""
 
     def __init__(self, call: Call, *, dry_run: bool) -> None:
@@ -295,6 +182,13 @@ class Terminal(_Watcher):
 
             lines = wrapped(f"{report.job}  warning: {report.text}", self._style.width, "")
             self.say("\n".join(lines) + "\n")
+
+    def pass_on(self, text: str) -> None:
+        """Above the bar, where it is the same terminal."""
+        if self._env.stdout_is_terminal:
+            self.say(text)
+        else:
+            super().pass_on(text)
 
     def _count_down(self, report: BackfillWaits) -> None:
         """In the place of the one before."""
@@ -339,12 +233,6 @@ class Terminal(_Watcher):
 
         self.close()
         self.say(outcomes.run(report, self._style).text(self._style))
-
-
-def _is_found_dry(report: IntervalReport) -> bool:
-    """Whether a dry run has looked at everything, so that what it found says it all."""
-    left_out = report.outcome is Outcome.INCOMPLETE and bool(report.quarantined)
-    return left_out or report.outcome in _IN_A_DRY_RUN
 
 
 def watch(call: Call, *, dry_run: bool = False) -> Watcher:

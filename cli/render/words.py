@@ -203,10 +203,19 @@ def of_total(done: int, total: int | None, *, exact: bool) -> str:
     return f"{done}/{total}" if exact else f"{done}/~{total}"
 
 
+def command_standing(done: int, total: int | None) -> str:
+    """The same of a command, which has ranges only where it is configured so."""
+    if total is None:
+        return ""
+    return f" after range {done:,} of {total:,}" if done else " before its first range ended"
+
+
 def standing(done: int, total: int | None, phase: str, *, changed: bool = False) -> str:
     """Where a run stands, as the end of a sentence: ` after range 18 of 69` while it applies,
     `: planned 18 ranges, nothing applied yet` before. `changed`: an earlier plan was applied
     in part."""
+    if phase == "command":
+        return command_standing(done, total)
     if phase != "planning" and done:
         return f" after range {done:,}" + ("" if total is None else f" of {total:,}")
     planned = done if phase == "planning" else total or 0
@@ -218,6 +227,8 @@ def standing(done: int, total: int | None, phase: str, *, changed: bool = False)
 
 def stopping(report: Stopping) -> str:
     """`stopping after range 18`: the one under way."""
+    if report.phase == "command":
+        return "stopping: its command has been told to end"
     planning = "planning " if report.phase == "planning" else ""
     return f"stopping after {planning}range {report.range}"
 
@@ -241,6 +252,8 @@ def stopped_at(report: IntervalReport) -> str:
         report.phase,
         changed=any(report.changes.values()),
     )
+    if report.work == "command":
+        return f"{at}; the next run goes on from its last checkpoint"
     return f"{at}; checkpoint saved" if report.ranges_done or report.phase != "planning" else at
 
 
@@ -297,9 +310,18 @@ def holder_of(lease: Lease) -> str:
 
 def resumed(report: Started) -> str:
     """` at range 18/69`; while it plans, ` planning at range 18/~69`."""
+    if report.work == "command" and report.total is None:
+        return " from its last checkpoint"
     planning = report.phase == "planning"
     at = of_total(report.at_range or 1, report.total, exact=not planning)
     return f" planning at range {at}" if planning else f" at range {at}"
+
+
+def figures(report: IntervalReport) -> str:
+    """`, 24 ranges, count 1,000`: what a command is known to have done."""
+    ranges = "" if report.ranges_total is None else f", {count(report.ranges_done, 'range')}"
+    counted = "" if report.count is None else f", count {report.count:,}"
+    return f"{ranges}{counted}"
 
 
 def cut_sum(text: str | None, style: Style) -> str:
@@ -316,6 +338,8 @@ def facts(rows: Sequence[tuple[str, str]], *, indent: int = 2) -> list[str]:
 def gone(report: Started) -> str:
     """What became of the holder that a run was taken over from."""
     if report.dead:
+        if report.work == "command" and report.total is None:
+            return "was killed"
         planning = "planning " if report.phase == "planning" else ""
         where = f" after {planning}range {report.after_range}" if report.after_range else ""
         return f"was killed{where}"

@@ -6,6 +6,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..config import EntitlementsConfig
 from ..errors import UsageError
 from ..keys import normaliser
 from ..model import Kind, State
@@ -51,6 +52,7 @@ def changes(app: Application, request: ChangesRequest) -> Iterator[Found]:
     Raises `UnknownJob`, `UsageError`, and errors of store and target.
     """
     job = app.job(request.job)
+    _refuse_without_log(job)
     with closing(app.open_store()) as store:
         now = store.facts().now
         record, interval = _asked(store, job, request, now)
@@ -72,9 +74,17 @@ def changes(app: Application, request: ChangesRequest) -> Iterator[Found]:
             work.close()
 
 
+def _refuse_without_log(job: Job) -> None:
+    if job.work.kind != "entitlements":
+        raise UsageError(
+            f"{job.name} runs a command, and only that knows what it changes",
+            hint=f"see its output: reconcile logs {job.name}",
+        )
+
+
 def _spellings(job: Job, account: str | None) -> set[str]:
     """An account as it was asked for, and as the job's key policy has it; empty: all."""
-    if account is None:
+    if account is None or not isinstance(job.work, EntitlementsConfig):
         return set()
     normalise = normaliser(job.work.key_policy)
     return {account, normalise(account) if normalise else account}

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from .application import ActRequest, Application
 
 POLL_SECONDS = 0.25
+OUTWAIT_SECONDS = 0.1
 
 
 def skip(app: Application, request: ActRequest) -> ActReport:
@@ -172,6 +173,8 @@ def _fencing(
     work = app.build_work(job)
     try:
         take(keeper)
+        if not work.fenced:
+            _outwait(app, keeper)
         try:
             raise_fence(keeper, work, store, visit.facts.id, interval, app.runtime)
             yield keeper, work
@@ -184,6 +187,17 @@ def _fencing(
     finally:
         work.close()
         keeper.abandon()
+
+
+def _outwait(app: Application, keeper: LeaseKeeper) -> None:
+    """What keeps no fence cannot refuse the old holder: wait until its lease, and with it all that
+    it had begun, is over."""
+    before, never = keeper.previous, Event()
+    while before is not None and not before.released and keeper.now() < before.expires_at:
+        if app.runtime.host.is_dead(before.holder):
+            return
+        keeper.progressed()
+        app.runtime.clock.wait(OUTWAIT_SECONDS, never)
 
 
 def _wait_for_end(app: Application, store: Store, job: Job, lease: Lease) -> bool:

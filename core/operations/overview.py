@@ -6,13 +6,14 @@ sees the same. Reads are bounded by what is shown, not by how long the history i
 
 from __future__ import annotations
 
+import shlex
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import planning
 from ..checksum import Checksum
-from ..config import is_postgres, sqlite_path
+from ..config import CommandConfig, is_postgres, sqlite_path
 from ..errors import UsageError
 from ..masking import server_shown
 from ..model import Kind, instant_key
@@ -118,7 +119,7 @@ def _job(app: Application, store: Store, job: Job, now: datetime, choice: Choice
         timed=took.timed,
         older=older,
         dated=job.work.dated,
-        source=job.work.source.path,
+        source=_source(job),
         target=_target(job),
         deadline=planning.deadline(job, seen.schedule),
         pause=seen.decision.pause,
@@ -144,7 +145,15 @@ def _acts(store: Store, job: Job) -> list[EventView]:
     return [EventView(event.at, event_value(event.value)) for event in reversed(found)]
 
 
+def _source(job: Job) -> str:
+    """Where the truth comes from; of a command, what is called."""
+    work = job.work
+    return shlex.join(work.command) if isinstance(work, CommandConfig) else work.source.path
+
+
 def _target(job: Job) -> str:
+    if isinstance(job.work, CommandConfig):
+        return ""
     target = job.work.target
     if is_postgres(target.url):
         return f"postgres {server_shown(target.url)}, table {target.table}"

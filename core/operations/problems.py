@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ..errors import CommandFailed
 from ..model import Outcome, State
 from ..records import GuardReport
 from ..status import Problem
@@ -47,7 +48,13 @@ def problems(job: Job, waiting: Sequence[IntervalView], now: datetime) -> Iterat
         elif view.shows in ("overdue", "stalled") or record.kills > 1 or record.failure:
             told = f"{name}: {_trouble(job, view, now)}"
             sign = "-" if _is_waiting(record) and view.shows == "retrying" else "!"
-            yield Problem(sign, told, (f"reconcile status {name}",))
+            yield Problem(sign, told, (f"reconcile {_shows_why(job, record)} {name}",))
+
+
+def _shows_why(job: Job, record: IntervalRecord) -> str:
+    """The command that says most of what went wrong."""
+    failed = record.failure is not None and record.failure.get("exit") == CommandFailed.name
+    return "logs" if failed and job.work.kind == "command" else "status"
 
 
 _GIVEN_UP = {
@@ -64,7 +71,7 @@ def failed_for_good(job: Job, gone: Sequence[IntervalRecord], more: int) -> Iter
         why = _GIVEN_UP.get(str(record.reason), f"failed ({record.reason})")
         if record.failure is not None:
             why = f"{why}: {record.failure.get('text')}"
-        commands = [f"reconcile status {name}"]
+        commands = [f"reconcile {_shows_why(job, record)} {name}"]
         if record.reason != "overtaken":  # that would undo newer truth, however often it is tried
             commands.append(f'reconcile resume {name} -m "why"')
         yield Problem("!", f"{name}: {why}", commands)

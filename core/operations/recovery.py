@@ -259,6 +259,7 @@ def _shortened(job: Job, seen: Look, span: IntervalRecord, version: int) -> Put:
         last_id=None if alone or until is None else seen.schedule.interval_id(until),
         rerun=0,
         checksum=None,
+        reported=None,
     )
     key = instant_key(span.scheduled_at)
     return Put(Kind.INTERVAL, job.name, key, short.to_json(), expect=version, tag=short.tag)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..errors import FailedBefore
 from ..events import IntervalReport, RunReport
 from ..model import Kind, Outcome, State, Trigger, instant_key
-from ..records import GuardReport, IntervalRecord, from_text
+from ..records import GuardReport, IntervalRecord, figures, from_text
 from .history import completed, times
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def report_of(job: Job, record: IntervalRecord, now: datetime) -> IntervalReport
         State.SKIPPED: Outcome.INCOMPLETE,
         State.FAILED: Outcome.INCOMPLETE,
     }
+    count, checksum = figures(record)
     return IntervalReport(
         job=job.name,
         interval=record.id,
@@ -164,8 +165,8 @@ def report_of(job: Job, record: IntervalRecord, now: datetime) -> IntervalReport
         ranges_total=record.ranges_total,
         accounts=record.accounts,
         changes={"grant": record.grant, "revoke": record.revoke, "update": record.update},
-        count=record.checksum.count if record.checksum else None,
-        checksum=str(record.checksum) if record.checksum else None,
+        count=count,
+        checksum=checksum,
         max_attempts=job.max_attempts,
         phase=record.phase,
         reason=record.reason,
@@ -173,6 +174,7 @@ def report_of(job: Job, record: IntervalRecord, now: datetime) -> IntervalReport
         failed_at=failed_at(record),
         span=record.span,
         known_before=True,
+        work=job.work.kind,
     )
 
 

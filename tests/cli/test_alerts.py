@@ -19,7 +19,7 @@ from support.small import HAS, SHOULD, write_source, write_target
 
 from reconcile.cli import wiring
 from reconcile.cli.configuration import load
-from reconcile.cli.render.watch import _Watcher
+from reconcile.cli.render.watcher import AnyWatcher
 from reconcile.core.errors import TargetLocked
 from reconcile.core.model import Kind
 from reconcile.core.operations import comparing
@@ -104,7 +104,7 @@ def killed(cli: Cli, step: str, count: int = 1) -> None:
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Watcher, "reached", reached)
+        patch.setattr(AnyWatcher, "reached", reached)
         assert cli(*RUN).code == 130
     cli.clock.advance(120)
 
@@ -191,7 +191,7 @@ def test_a_busy_call_judges_too_and_is_counted(night: Cli, pager: Pager) -> None
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Watcher, "reached", reached)
+        patch.setattr(AnyWatcher, "reached", reached)
         patch.setattr("support.fakes.FakeHost.abort", lambda *args: None)
         assert night(*RUN).code == 130
     night.clock.advance(6 * HOUR + 60)

@@ -9,7 +9,8 @@ import pytest
 from support.cli import Cli
 
 from reconcile.core.config import Config
-from reconcile.core.toml import defaults, parse
+from reconcile.core.toml import parse
+from reconcile.core.toml_defaults import defaults
 
 SMALL = """
 [jobs.entitlements]

@@ -137,7 +137,7 @@ def test_a_night_that_is_killed_half_way_is_done_by_the_next_call(small: Cli) ->
             if step == "range_planned":
                 raise KeyboardInterrupt
 
-        patch.setattr("reconcile.cli.render.watch._Watcher.reached", die)
+        patch.setattr("reconcile.cli.render.watch.AnyWatcher.reached", die)
         assert cli(*RUN).code == 130
     cli.clock.advance(600)
     assert cli(*RUN).code == 0

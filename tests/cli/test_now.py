@@ -101,7 +101,7 @@ def test_killed_it_is_finished_by_the_next_knock(night: Cli) -> None:
             if step == "range_committed":
                 raise KeyboardInterrupt
 
-        patch.setattr("reconcile.cli.render.watch._Watcher.reached", die)
+        patch.setattr("reconcile.cli.render.watch.AnyWatcher.reached", die)
         assert night(*NOW).code == 130
     name = "2026-11-30T02:29:59Z"
     assert intervals(night)[name] == ("unfinished", "manual")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.cli import Cli
 
-from reconcile.cli.render.watch import _Watcher
+from reconcile.cli.render.watcher import AnyWatcher
 
 NIGHT = "2026-11-30"
 CONFIG = """
@@ -50,7 +50,7 @@ def killed_at(cli: Cli, step: str, count: int) -> None:
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Watcher, "reached", reached)
+        patch.setattr(AnyWatcher, "reached", reached)
         assert cli("run", "entitlements").code == 130
 
 

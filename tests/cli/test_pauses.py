@@ -252,11 +252,11 @@ def test_a_pause_in_the_middle_of_a_night_lets_it_end_and_starts_no_other(night:
         if step == "interval_completed" and not done:
             done.append(step)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("reconcile.cli.render.watch._Watcher.reached", lambda *_: None)
+                patch.setattr("reconcile.cli.render.watch.AnyWatcher.reached", lambda *_: None)
                 assert night(*PAUSE).code == 0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reconcile.cli.render.watch._Watcher.reached", reached)
+        patch.setattr("reconcile.cli.render.watch.AnyWatcher.reached", reached)
         assert night(*RUN).code == 0
     assert states(night) == {
         "2026-11-30": ("completed", None),
@@ -275,11 +275,11 @@ def test_a_pause_between_a_decision_and_its_record_is_seen_before_anything_is_be
         if step == "decided" and not came:
             came.append(step)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("reconcile.cli.render.watch._Watcher.reached", lambda *_: None)
+                patch.setattr("reconcile.cli.render.watch.AnyWatcher.reached", lambda *_: None)
                 assert night(*PAUSE).code == 0
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reconcile.cli.render.watch._Watcher.reached", reached)
+        patch.setattr("reconcile.cli.render.watch.AnyWatcher.reached", reached)
         shown = night(*RUN)
     assert (shown.code, came) == (0, ["decided"])
     assert "paused until unpaused by alice" in shown.words

@@ -94,7 +94,7 @@ def test_no_minute_ever_holds_more_across_triggers_and_kills(minutely: Cli) -> N
         assert knocks < 60
         with pytest.MonkeyPatch.context() as patch:
             if knocks % 3:
-                patch.setattr("reconcile.cli.render.watch._Watcher.reached", dies(2 + knocks % 7))
+                patch.setattr("reconcile.cli.render.watch.AnyWatcher.reached", dies(2 + knocks % 7))
             code = minutely(*RUN).code
         assert code in (0, 130)
         minutely.clock.advance(61 if code == 130 else 7)

@@ -12,7 +12,7 @@ from support.cli import Cli
 from support.fakes import Counting, FakeClock, FakeHost, holder
 from support.small import write_source, write_target
 
-from reconcile.cli.render.watch import _Watcher
+from reconcile.cli.render.watcher import AnyWatcher
 from reconcile.core.config import sqlite_url
 from reconcile.core.model import LeaseKey, RunId
 from reconcile.core.ports import Store
@@ -230,11 +230,11 @@ def test_what_is_left_of_that_time_bounds_the_work(
             clock.then = lambda: None
             other.let_go()
 
-    def reached(watcher: _Watcher, step: str) -> None:
+    def reached(watcher: AnyWatcher, step: str) -> None:
         del watcher, step
         clock.advance(2 if clock.waited >= 15 else 0)
 
-    monkeypatch.setattr(_Watcher, "reached", reached)
+    monkeypatch.setattr(AnyWatcher, "reached", reached)
     clock.then = then
     argv = ("run", "entitlements", "--wait", "1m", "--max-runtime", "20s")
     assert waiter(*argv).code == 124

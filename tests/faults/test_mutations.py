@@ -36,8 +36,8 @@ from support.cli import Cli, Shown
 from support.mutations import VALUES, Mutation, mutated, mutations
 
 from reconcile.cli.exit_codes import ExitCode
-from reconcile.cli.render.watch import _Watcher
-from reconcile.core.toml import defaults
+from reconcile.cli.render.watcher import AnyWatcher
+from reconcile.core.toml_defaults import defaults
 
 LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
 few = settings(max_examples=2000 if LONG else 25, derandomize=not LONG, database=None)
@@ -67,7 +67,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nights]:
         for step in ("checkpoint_saved", "range_committed"):
             killed = copied(made, tmp_path_factory.mktemp(step))
             with patch.context() as inner:
-                inner.setattr(_Watcher, "reached", _killing(step))
+                inner.setattr(AnyWatcher, "reached", _killing(step))
                 assert killed.run().code == 130
             found[step] = killed
         yield found

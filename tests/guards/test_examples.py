@@ -16,7 +16,8 @@ from reconcile.cli.app import COMMANDS
 from reconcile.cli.exit_codes import ExitCode
 from reconcile.core.config import Config
 from reconcile.core.operations.drill.findings import PROMISES
-from reconcile.core.toml import defaults, parse
+from reconcile.core.toml import parse
+from reconcile.core.toml_defaults import defaults
 
 RECONCILE = Path(sys.executable).with_name("reconcile")
 INSTALLED = "/opt/reconcile/bin/reconcile"

@@ -22,7 +22,7 @@ from support.cli import Cli
 from support.killing import killed_before
 from support.scene import NIGHTS, Scene, Table, night
 
-from reconcile.cli.render.watch import _Watcher
+from reconcile.cli.render.watcher import AnyWatcher
 
 LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
 OURS = {"reconcile.toml", "exports", "app.db", "reconcile.db", "reconcile.db.lock"}
@@ -166,7 +166,7 @@ def test_the_store_and_its_logs_are_for_their_owner_only_while_it_is_worked_on(
     try:
         pid = os.fork()
         if pid == 0:
-            monkeypatch.setattr(_Watcher, "reached", killed_at("range_committed"))
+            monkeypatch.setattr(AnyWatcher, "reached", killed_at("range_committed"))
             night.cli("run", "entitlements")
             os._exit(0)
         assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
@@ -178,8 +178,8 @@ def test_the_store_and_its_logs_are_for_their_owner_only_while_it_is_worked_on(
         os.umask(before)
 
 
-def killed_at(step: str) -> Callable[[_Watcher, str], None]:
-    def reached(self: _Watcher, name: str) -> None:
+def killed_at(step: str) -> Callable[[AnyWatcher, str], None]:
+    def reached(self: AnyWatcher, name: str) -> None:
         if name == step:
             os.kill(os.getpid(), signal.SIGKILL)
 

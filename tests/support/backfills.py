@@ -44,8 +44,9 @@ from reconcile.core.operations.application import (
     RunRequest,
 )
 from reconcile.core.operations.backfill import asking, waiting
-from reconcile.core.ports import Runtime, Step
+from reconcile.core.ports import Runtime
 from reconcile.core.records import IntervalRecord
+from reconcile.core.steps import Step
 from reconcile.core.tallying import Tallying
 
 from .fakes import Counting, FakeHost, NoSignal, holder
@@ -132,6 +133,9 @@ class Plain:
         return True
 
     def interrupt(self) -> None:
+        pass
+
+    def trust(self, until: float) -> None:
         pass
 
     def close(self) -> None:

@@ -33,9 +33,9 @@ from reconcile.core.operations.interventions import skip
 from reconcile.core.operations.pausing import pause, unpause
 from reconcile.core.operations.rerunning import rerun
 from reconcile.core.operations.trigger import run
-from reconcile.core.ports import Step
 from reconcile.core.records import IntervalRecord, JobRecord, from_text
 from reconcile.core.schedule import TICK
+from reconcile.core.steps import Step
 
 from .fakes import FakeClock, outside
 from .nights import Killed, NoThread
@@ -124,6 +124,9 @@ class TrivialWork:
 
     def interrupt(self) -> None:
         """Nothing hangs."""
+
+    def trust(self, until: float) -> None:
+        """Nor is anything left to itself."""
 
     close = interrupt
 

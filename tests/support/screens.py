@@ -27,7 +27,7 @@ import pytest
 
 from reconcile.cli.environment import Environment
 from reconcile.cli.main import main
-from reconcile.cli.render.watch import _Watcher
+from reconcile.cli.render.watcher import AnyWatcher
 from reconcile.core.model import Holder
 
 from .cli import Stream
@@ -167,7 +167,7 @@ class Stage:
 
         full = [*eye.options, *argv]
         with self.monkeypatch.context() as patch:
-            patch.setattr(_Watcher, "reached", reached)
+            patch.setattr(AnyWatcher, "reached", reached)
             code = main(full, env)
         named = [(mark, self.named(text)) for mark, text in parts]
         texts = self.named(out.getvalue()), self.named(err.getvalue())

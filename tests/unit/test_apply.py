@@ -16,9 +16,9 @@ from reconcile.core.config import EntitlementsConfig, GuardsConfig, SourceConfig
 from reconcile.core.endpoints import Committed
 from reconcile.core.errors import AccountRefused, ChangedMeanwhile, TargetUnusable
 from reconcile.core.model import Fence, Interval, Kind, LeaseKey, Record, RunId
-from reconcile.core.ports import Step
 from reconcile.core.records import IntervalRecord, PlanRecord, RangeRecord, range_key
 from reconcile.core.rows import Action, Column, ColumnKind, KeySpan, Page, RangeChanges, Row, Schema
+from reconcile.core.steps import Step
 from reconcile.core.work.entitlements import standing
 from reconcile.core.work.entitlements.apply import (
     CONFLICT,

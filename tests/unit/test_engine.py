@@ -29,6 +29,10 @@ TONIGHT = Interval(KEY.job, AT, "2026-11-30")
 TERMS = Terms(ttl=timedelta(seconds=60), progress_deadline=timedelta(seconds=600))
 
 
+class Kind:
+    kind = "entitlements"
+
+
 @dataclass
 class Target:
     """Work that gets as far as its target, where `happens` decides how it ends."""
@@ -48,6 +52,9 @@ class Target:
     def interrupt(self) -> None:
         pass
 
+    def trust(self, until: float) -> None:
+        pass
+
 
 class Desk:
     """One process that has the lease, and a server shared with others."""
@@ -58,7 +65,7 @@ class Desk:
         self.keeper = LeaseKeeper(self.store, server.connect, self.out.runtime, KEY, TERMS)
 
     def work(self, happens: Callable[[], Exception], row: FenceRow | None = None) -> IntervalReport:
-        job: Any = type("Job", (), {"name": KEY.job, "max_attempts": 5})
+        job: Any = type("Job", (), {"name": KEY.job, "max_attempts": 5, "work": Kind})
         record = IntervalRecord(id=TONIGHT.id, scheduled_at=AT)
         task = Assignment(job, TONIGHT, record, ABSENT, Trigger.SCHEDULE)
         work: Any = Target(happens, row)

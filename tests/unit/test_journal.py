@@ -33,8 +33,8 @@ from reconcile.core.model import (
     Trigger,
     Unproved,
 )
-from reconcile.core.ports import Step
 from reconcile.core.records import IntervalRecord, RunRecord
+from reconcile.core.steps import Step
 from reconcile.stores.memory import MemoryServer
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 NIGHT = Interval("entitlements", datetime(2026, 11, 29, 2, 30, tzinfo=UTC), "2026-11-29")
 PROOF = Proof(NIGHT, 0, Checksum(2, 7), Checksum(2, 7))
-JOB: Any = SimpleNamespace(name="entitlements", max_attempts=2)
+KIND = SimpleNamespace(kind="entitlements")
+JOB: Any = SimpleNamespace(name="entitlements", max_attempts=2, work=KIND)
 
 
 class Desk:

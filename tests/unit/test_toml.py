@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from reconcile.core.config import AlertsConfig, Config, Job, SourceConfig
 from reconcile.core.errors import ConfigError
 from reconcile.core.keys import KeyPolicy
-from reconcile.core.toml import defaults, parse
+from reconcile.core.toml import parse
+from reconcile.core.toml_defaults import defaults
 from reconcile.core.toml_lines import key_lines
 from reconcile.core.toml_values import parse_duration, show_duration
 
@@ -419,7 +420,6 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "more",
         [
-            'command = "x"',
             'python = "a:b"',
             'notify = ["x"]',
             'source.query = "x"',
@@ -463,7 +463,7 @@ class TestRefusals:
             ("[jobs.x]", "line 1: jobs.x: has no source"),
             (
                 f"{SMALL}\n[jobs.entitlement.guards]\nmin_rows = 1",
-                "line 7: jobs.entitlement: is no job: it has neither source nor target\n"
+                "line 7: jobs.entitlement: is no job: it has neither source, target nor command\n"
                 "  did you mean jobs.entitlements.guards?",
             ),
             (f"{SMALL}\n[jobs.entitlement]\nmax_attempts = 1", "line 7: jobs.entitlement: has no"),

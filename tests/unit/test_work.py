@@ -23,7 +23,7 @@ from reconcile.core.work.entitlements.work import EntitlementsWork
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reconcile.core.ports import Step
+    from reconcile.core.steps import Step
 
 NOW = datetime(2026, 11, 29, 2, 30, tzinfo=UTC)
 NIGHT = Interval("entitlements", NOW, "2026-11-29")

@@ -83,7 +83,7 @@ def bounds(
             f"{job.name} is on demand: it has no intervals to fill in",
             hint=f"work one that you name: reconcile run {job.name} --interval ID",
         )
-    if not job.work.dated:
+    if not job.work.has_past:
         raise UsageError(
             f"{job.name} has a live source, which tells the truth of now and of no night before:"
             " it has no past to fill in",

@@ -26,9 +26,9 @@ from ...checksum import checksum, without
 from ...errors import AccountRefused, ChangedMeanwhile, FencedOut, TargetUnusable
 from ...events import Progress
 from ...model import Kind, PlanId, Put
-from ...ports import Step
 from ...records import range_key
 from ...rows import Action, KeySpan, RangeChanges
+from ...steps import Step
 from .compare import compare, set_apart, unpack
 from .judge import judge_counts
 from .plan import APPLYING, noticed

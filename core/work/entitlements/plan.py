@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from ...events import Progress
 from ...keys import normaliser
 from ...model import Kind, Put
-from ...ports import Step
 from ...records import PlanRecord, RangeRecord, range_key, without_plan
 from ...rows import Action
+from ...steps import Step
 from .compare import compare, pack, set_apart
 from .ranges import cut, split
 

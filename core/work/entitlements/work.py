@@ -11,7 +11,7 @@ found equal.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ...endpoints import Unordered
 from ...errors import (
@@ -27,9 +27,9 @@ from ...errors import (
     WriteConflict,
 )
 from ...events import DryRun, PlannedAnew
-from ...model import Delete, Kind, Unproved
-from ...ports import Step
+from ...model import Delete, Kind, Proof, Unproved
 from ...records import IntervalRecord, PlanRecord, range_key
+from ...steps import Step
 from .allowance import settle_others, spent_by_others
 from .apply import Applier, GuardTripped
 from .judge import Totals, digest, explain, judge, planned_changes
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from datetime import timedelta
 
-    from ...config import Job
+    from ...config import EntitlementsConfig, Job
     from ...endpoints import Reading, Source, Target
     from ...model import (
         Fence,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         Json,
         JsonObject,
         LeaseKey,
-        Proof,
+        Reported,
         Write,
     )
     from ...ports import Reader, WorkOrder
@@ -85,7 +85,7 @@ class EntitlementsWork:
         self._spools = spools
         self._ended = False
         self._job = job
-        self._config = job.work
+        self._config = cast("EntitlementsConfig", job.work)
         self._source = source
         self._target = target
         self._fence_wait = fence_wait
@@ -253,8 +253,9 @@ class EntitlementsWork:
         self._ended = isinstance(found, Unproved)
         return found
 
-    def complete(self, order: WorkOrder, proof: Proof) -> Sequence[Write]:
+    def complete(self, order: WorkOrder, proof: Proof | Reported) -> Sequence[Write]:
         """See `ports.Work`. The planned changes are in the target's log now."""
+        assert isinstance(proof, Proof), "prove gave it"
         try:
             self._target.complete(order.fence, proof)
         except OldOverNew:
@@ -306,6 +307,9 @@ class EntitlementsWork:
     def interrupt(self) -> None:
         """See `ports.Work`."""
         self._target.interrupt()
+
+    def trust(self, until: float) -> None:
+        """See `ports.Work`. Each transaction asks for the window itself."""
 
     def close(self) -> None:
         """See `ports.Work`."""

@@ -1,0 +1,56 @@
+"""`doctor` on a command: whether it can be called as it is written, calling nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING
+
+from ...errors import ReconcileError
+from ...findings import fail, ok, refused
+from ...placeholders import names_interval
+from .surroundings import read_env_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ...config import CommandConfig
+    from ...findings import Finding
+
+
+def examine_command(
+    job: str, work: CommandConfig, environ: Mapping[str, str], logs: Path
+) -> Iterator[Finding]:
+    """Its folder, its program, its file of variables, and where its output is kept."""
+    env = {**environ, **work.env}
+    if work.env_file is not None:
+        try:
+            env = {**environ, **read_env_file(work.env_file), **work.env}
+        except ReconcileError as error:
+            yield refused(job, error)
+    if not Path(work.cwd).is_dir():
+        yield fail(job, f"cwd {work.cwd} is no folder", "make it, or mend cwd")
+        return
+    program = work.command[0]
+    if names_interval(program):
+        yield ok(job, f"{program}: another program for each interval")
+    elif "/" not in program:
+        yield _found(job, program, which(program, path=env.get("PATH", os.defpath)))
+    elif not Path(work.cwd, program).exists():
+        yield fail(job, f"{program} is not there", "put it there, or mend command")
+    elif not os.access(Path(work.cwd, program), os.X_OK):
+        yield fail(job, f"{program} is not executable", f"chmod +x {Path(work.cwd, program)}")
+    else:
+        yield ok(job, f"{program}, executable")
+    there = next(one for one in (logs, *logs.parents) if one.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        yield fail(job, f"its output cannot be kept in {logs}", f"make {logs} for this user")
+
+
+def _found(job: str, program: str, path: str | None) -> Finding:
+    if path is None:
+        return fail(
+            job, f"{program} is not found in PATH", "write its whole path, as cron has a short PATH"
+        )
+    return ok(job, f"{program} is {path}")
