@@ -37,10 +37,17 @@ COMMANDS = {
 """Name of each command, its module in `commands` (which has a function of the name), and
 its line of help."""
 
+HIDDEN = {
+    "complete": ("complete", "Print what may be typed."),
+    "completion": ("complete", "Print a completion script."),
+}
+"""The same of those that help does not show: programs call them."""
+ALL = {**COMMANDS, **HIDDEN}
+
 
 def command_named(name: str) -> Callable[..., int]:
     """The function of a command; imports its module."""
-    module = import_module(f".commands.{COMMANDS[name][0]}", __package__)
+    module = import_module(f".commands.{ALL[name][0]}", __package__)
     found: Callable[..., int] = getattr(module, name)
     return found
 
@@ -54,7 +61,7 @@ def call_plainly(argv: Sequence[str], call: Call) -> int | None:
     try:
         shared = plain.declared(global_options)
         before, named = plain.read(words, shared, stop=True)
-        if not named or named[0] not in COMMANDS:
+        if not named or named[0] not in ALL:
             return None
         command = command_named(named[0])
         table = plain.declared(command, global_options)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
-from .app import COMMANDS, command_named
+from .app import COMMANDS, HIDDEN, command_named
 from .options import Argument, Call, Option, global_options
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def build() -> typer.Typer:
     app.callback()(_before_the_command())
     for name, (_, line) in COMMANDS.items():
         app.command(name, short_help=line)(_typed(command_named(name)))
+    for name in HIDDEN:
+        app.command(name, hidden=True)(_typed(command_named(name)))
     return app
 
 

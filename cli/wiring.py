@@ -192,6 +192,16 @@ def store_looker(config: Config, env: Environment) -> Callable[[], StoreLook]:
     return look
 
 
+def store_is_made(call: Call, seconds: float) -> bool:
+    """Whether the configured store is there, asked for so long and without making it."""
+    from ..stores.registry import is_made
+    from .configuration import load
+
+    env, options = call.env, call.options
+    config = load(options.config, environ=env.environ, cwd=env.cwd, store=options.store)
+    return is_made(config.store.url, seconds=seconds, clock=env.clock)
+
+
 def store_owner(config: Config) -> str | None:
     """Whose file the store is, where it is one."""
     from ..stores.registry import owner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -44,23 +44,41 @@ _MAY_CREATE = """SELECT current_user::text, coalesce(
 
 def look(url: str, clock: Clock) -> StoreLook:
     """Look at the store at `url`; a server that says nothing is waited for `SECONDS`."""
-    until = clock.boot() + SECONDS
     address = read_address(url)
+    try:
+        with _looking(address, SECONDS, clock) as (db, version):
+            found, ready = _look(db, address, version)
+            return StoreLook(found, ready)
+    except ReconcileError as error:
+        return StoreLook([refused(STORE, error)], ready=False)
+
+
+def is_made(url: str, seconds: float, clock: Clock) -> bool:
+    """Whether the tables are there and current, asked for so long. False where nobody answers."""
+    try:
+        address = read_address(url)
+        with _looking(address, seconds, clock) as (db, _):
+            schema = read_schema(db, address)
+            return schema is not None and schema.is_current
+    except ReconcileError:
+        return False
+
+
+@contextmanager
+def _looking(address: Address, seconds: float, clock: Clock) -> Iterator[tuple[Transaction, int]]:
+    """A connection that only reads, and the server's major version. Errors are ours."""
+    until = clock.boot() + seconds
 
     def watch() -> None:
         if clock.boot() >= until:
             raise NoAnswer
 
     try:
-        with closing(connect(address, SECONDS, clock, watch)) as link:
+        with closing(connect(address, seconds, clock, watch)) as link:
             db = Transaction(link, lambda: until - clock.boot(), " READ ONLY")
-            version = link.info.server_version // 10000
-            found, ready = _look(db, address, version)
-            return StoreLook(found, ready)
+            yield db, link.info.server_version // 10000
     except psycopg.Error as error:
-        return StoreLook([refused(STORE, refusal(error, address))], ready=False)
-    except ReconcileError as error:
-        return StoreLook([refused(STORE, error)], ready=False)
+        raise refusal(error, address) from error
 
 
 def _look(db: Transaction, address: Address, server: int) -> tuple[list[Finding], bool]:

@@ -39,6 +39,15 @@ def look(address: RedisAddress, clock: Clock) -> StoreLook:
         return StoreLook([refused(STORE, error)], ready=False)
 
 
+def is_made(address: RedisAddress, seconds: float, clock: Clock) -> bool:
+    """Whether there is a store, asked for so long. False where nobody answers."""
+    try:
+        with closing(RedisConnection(address, seconds, clock)) as connection:
+            return _is_made(connection)
+    except ReconcileError:
+        return False
+
+
 def _is_made(connection: RedisConnection) -> bool:
     """Whether there is a store; the script that opens one is given no id to make another of."""
     keys = store_keys(connection.address.prefix)[:1]

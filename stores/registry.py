@@ -94,6 +94,27 @@ def look(url: str, *, clock: Clock) -> StoreLook:
     return StoreLook([], ready=True)
 
 
+def is_made(url: str, *, seconds: float, clock: Clock) -> bool:
+    """Whether the store at `url` is there, so that opening it makes nothing. A server is waited
+    for so long. Of somebody else's store nobody can tell: False."""
+    scheme = url.partition(":")[0]
+    if scheme == "sqlite":
+        try:
+            return sqlite_path(url).stat().st_size > 0
+        except OSError:
+            return False
+    if scheme in {"postgres", "postgresql"}:
+        from .postgres_look import is_made as at_postgres
+
+        return at_postgres(url, seconds, clock)
+    if scheme == "memory" or scheme not in _BUILT_IN:
+        return False
+    from .redis_look import is_made as at_redis
+    from .redis_url import parse
+
+    return at_redis(parse(url), seconds, clock)
+
+
 def owner(url: str) -> str | None:
     """Whose file the store at `url` is; None where it is none."""
     if not url.startswith("sqlite:"):

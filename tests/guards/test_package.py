@@ -53,6 +53,9 @@ def test_the_wheel_has_every_file_of_the_package(installed: tuple[Path, str]) ->
     assert {name for name in beside if "__pycache__" not in name} == {
         "../../../bin/reconcile",
         *pages,
+        "../../../share/bash-completion/completions/reconcile.bash",
+        "../../../share/zsh/site-functions/_reconcile",
+        "../../../share/fish/vendor_completions.d/reconcile.fish",
     }
 
 
