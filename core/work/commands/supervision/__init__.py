@@ -19,15 +19,18 @@ The deadline
     of the window: a renewal comes each fifth of the TTL and, after one that failed, in half of
     what is left, so that one late answer does not end a command. Where `kill_after` does not fit
     it is shortened, and `Ended.shortened` says to what. After a suspend in which the deadline
-    came, the timer fires at once; what the command does until then nobody can prevent.
+    came, the timer fires at once; what the command does until then nobody can prevent. Where it
+    may, the supervisor has a real-time priority (SCHED_RR 1), for a machine that is busy must not
+    make it late; it sleeps but for these moments. What it starts has none.
 
 Who is a descendant
     The supervisor is a subreaper: whoever loses its parent, by a double fork or a session of its
     own, becomes its child. So nothing is left exactly when it has no child any more. SIGTERM and
-    SIGCONT go to all descendants that /proc shows, as systemd does it. To kill, all are stopped
-    first, until a reading shows nobody new (`supervisor/ending.py`). Where a control group was
-    delegated to us the command is in one of its own, which is killed as one. What cannot be ended
-    (another user's, one in a system call that does not return) is named.
+    SIGCONT go to all descendants that /proc shows, as systemd does it; SIGKILL goes to their
+    process groups, in which nobody can fork past it, until nobody is left
+    (`supervisor/ending.py`). Where a control group was delegated to us the command is in one of
+    its own, which is killed as one. What cannot be ended (another user's, one in a system call
+    that does not return) is named.
 
 What can go wrong, and what happens
     holder stopped      No deadline is renewed; the command ends before the last one.

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from .events import Event, Spec, Why
 
-_SUPERVISOR = Path(__file__).parent / "supervisor" / "__main__.py"
+SUPERVISOR = Path(__file__).parent / "supervisor" / "__main__.py"
+"""Where its process begins, by path."""
 _PROGRESS_FD = 3
 _PART = 1 << 16
 _MOST_AT_END = 64
@@ -122,20 +123,20 @@ class Supervised:
         for fd in self._pipes:
             os.set_blocking(fd, False)
         given = [theirs.fileno(), *out, *progress]
-        packed = _packed(self._spec, deadline)
+        given_on_stdin = packed(self._spec, deadline)
         try:
             self._process = subprocess.Popen(
                 [
                     _python(),
                     "-I",
                     "-S",
-                    _SUPERVISOR,
+                    SUPERVISOR,
                     mark_of(self._spec.holder, self._spec.run),
                     str(os.getpid()),
                     *map(str, given),
                 ],
                 cwd="/",
-                stdin=packed,
+                stdin=given_on_stdin,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=given,
@@ -143,7 +144,7 @@ class Supervised:
             )
         finally:
             theirs.close()
-            for fd in (packed, out[1], progress[1]):
+            for fd in (given_on_stdin, out[1], progress[1]):
                 os.close(fd)
 
     def _come(self, timeout: float) -> Iterator[Event]:
@@ -257,13 +258,13 @@ class Supervised:
                 self._process.wait(_ANSWERS_WITHIN)
 
 
-def _packed(spec: Spec, deadline: float) -> int:
+def packed(spec: Spec, deadline: float) -> int:
     """All that the command is given, as a file without a name: a pipe might have to be waited
     for, and an argument is there for all to see."""
     mark = f"{spec.env.get(MARK, '')} {mark_of(spec.holder, spec.run)}".strip()
     env = {**spec.env, MARK: mark, "RECONCILE_PROGRESS_FD": str(_PROGRESS_FD)}
     file = os.memfd_create("reconcile-command")
-    with open(file, "wb", closefd=False) as packed:
+    with open(file, "wb", closefd=False) as memory:
         marshal.dump(
             (
                 [os.fsencode(one) for one in spec.argv],
@@ -272,7 +273,7 @@ def _packed(spec: Spec, deadline: float) -> int:
                 float(spec.kill_after),
                 float(deadline),
             ),
-            packed,
+            memory,
         )
     os.lseek(file, 0, os.SEEK_SET)
     return file

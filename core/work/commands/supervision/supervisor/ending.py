@@ -1,13 +1,14 @@
 """Ending a set of processes that may fork while it is read.
 
-Who is only killed may have forked a moment before, and whoever reads /proc reads it while it
-changes. So all are stopped first: a stopped process forks no more, and once a reading shows nobody
-new, everybody is known. Then they are killed. A process that is adopted between shows itself in
-the next round, and rounds go on until there is nobody.
+Whoever reads /proc reads it while it changes: a process may have forked and ended before it is
+signalled. But a signal to a process group is one step for the kernel, which lets no member fork
+past it. So each group that has one of ours is killed as one, and what is found in none, or has
+gone into another meanwhile, is in the next reading; readings go on until there is nobody.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from time import monotonic
@@ -18,40 +19,43 @@ TYPE_CHECKING = False  # the module typing takes as long to import as all of thi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ROUNDS = 50
-"""Readings after which everybody known is killed all the same: a fork bomb that is faster than
-the reading loses its older processes in each."""
 _PAUSE = 0.005
-"""Seconds between two looks at processes that are being ended."""
+"""Seconds between two readings."""
 
 
 def end(
     find: Callable[[], list[Found]], is_over: Callable[[], bool], patience: float
 ) -> list[tuple[Found, str]]:
-    """SIGKILL to all that `find` finds, until `is_over`, or for `patience` seconds.
+    """SIGKILL to all that `find` finds and their groups, until `is_over`, or for `patience`
+    seconds.
 
-    Returns who lives on, with the reason.
+    A group of theirs holds nobody else: it is of a session that one of them began, or of the
+    supervisor's. Returns who lives on, with the reason.
     """
     until = monotonic() + patience
-    left = _kill(find)
+    left = _kill(find())
     while not is_over() and monotonic() < until:
         time.sleep(_PAUSE)
-        left = _kill(find)
+        left = _kill(find())
     if is_over():
         return []
     return [(process, why or _stuck(process)) for process, why in left]
 
 
-def _kill(find: Callable[[], list[Found]]) -> list[tuple[Found, str]]:
-    known: dict[tuple[int, int], Found] = {}
-    for _ in range(_ROUNDS):
-        new = [one for one in find() if (one.pid, one.started) not in known]
-        if not new:
-            break
-        for process in new:
-            known[process.pid, process.started] = process
-            send(process, signal.SIGSTOP)
-    return [(process, send(process, signal.SIGKILL)) for process in known.values()]
+def kill_group(group: int) -> None:
+    """SIGKILL to a process group, but for our own."""
+    if group in (0, os.getpgrp()):
+        return
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass  # it has ended; or not all of it may be killed, and then each is tried
+
+
+def _kill(found: list[Found]) -> list[tuple[Found, str]]:
+    for group in {process.group for process in found}:
+        kill_group(group)
+    return [(process, send(process, signal.SIGKILL)) for process in found]
 
 
 def _stuck(process: Found) -> str:

@@ -32,6 +32,7 @@ def main(argv: list[str]) -> int:
     control, _, out, _, progress = map(int, numbers)
     kernel.name_this_process(b"reconcile-super")
     kernel.adopt_orphans()
+    kernel.go_first()
     # SIGCONT: it wakes one that was stopped, who would not learn of the end of its parent.
     came = _Signals()
     kernel.signal_when_parent_ends(signal.SIGCONT)
@@ -164,6 +165,8 @@ class Supervisor:
     def kill(self) -> None:
         """SIGKILL to everybody, and wait until they are gone."""
         self._was_killed = True
+        if self._ended is None:
+            ending.kill_group(self._pid)  # most often that is everybody, and at once
         if self._cgroup:
             self._cgroup.kill()
         left = ending.end(lambda: processes.descendants(os.getpid()), self._reap, _PATIENCE)

@@ -20,7 +20,7 @@ class Found:
     """A process as /proc showed it at one moment. `started` in ticks since boot, as this time
     namespace counts them."""
 
-    __slots__ = ("name", "parent", "pid", "started", "state")
+    __slots__ = ("group", "name", "parent", "pid", "started", "state")
 
     def __init__(self, pid: int, stat: bytes) -> None:
         # The name is in parentheses, and may hold any byte, parentheses too.
@@ -30,6 +30,7 @@ class Found:
         self.name = stat[opening + 1 : closing].decode("utf-8", "replace")
         self.state = fields[0].decode("ascii")
         self.parent = int(fields[1])
+        self.group = int(fields[2])
         self.started = int(fields[19])
 
     @property
