@@ -28,13 +28,19 @@ def drill(call: Call) -> int:
 
     call.env.heed_signals()
     app = application(call, lambda report: None, lambda step: None)
+    url = app.config.store.url
     words = not (call.options.json or call.options.quiet)
-    if words:
-        call.env.words(_begins(app.config.store.url))
+
+    def begins() -> None:
+        if words:
+            call.env.words(_begins(url))
+
     try:
-        report = operation(app, FolderStage(call.env, as_written(app.config.store.url)))
-    except Interrupted:
-        call.env.words("drill interrupted; the scratch area is removed\n")
+        report = operation(app, FolderStage(call.env, as_written(url)), begins=begins)
+    except Interrupted as error:
+        from ..render.drill import interrupted
+
+        call.env.words(interrupted(str(error)))
         return ExitCode.SIGINT if call.env.stop.reason == "SIGINT" else ExitCode.SIGTERM
     code = ExitCode.OK if report.holds else ExitCode.FAILED
     if call.options.json:

@@ -14,6 +14,7 @@ from ...core.operations.drill.scratch import COLUMNS, SOURCE, TABLE, TARGET, con
 from ...core.targets import open_target
 from ..configuration import NAME, load
 from .actor import ActorProcess
+from .faults import processes, scratch_files
 from .folders import make_folder, sweep_folders
 
 if TYPE_CHECKING:
@@ -43,11 +44,17 @@ class FolderStage:
         self._guard = Lock()
 
     def __enter__(self) -> FolderStage:
-        sweep_folders()
-        self._folder, self._lock = make_folder()
-        secret = os.open(self._folder / STORE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(secret, "w", encoding="utf-8") as file:
-            file.write(self._store)
+        with scratch_files():
+            sweep_folders()
+            self._folder, self._lock = make_folder()
+        try:
+            with scratch_files():
+                secret = os.open(self._folder / STORE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(secret, "w", encoding="utf-8") as file:
+                    file.write(self._store)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -56,7 +63,8 @@ class FolderStage:
         for target in self._targets:
             target.close()
         assert self._folder is not None, "it was entered"
-        shutil.rmtree(self._folder)
+        with scratch_files():
+            shutil.rmtree(self._folder)
         if self._lock is not None:
             os.close(self._lock)
 
@@ -64,29 +72,24 @@ class FolderStage:
         """Write the files of one scratch job."""
         assert self._folder is not None, "it was entered"
         folder = self._folder / script.job
-        folder.mkdir(0o700)
-        text = configuration(script, self._folder / STORE)
         config = folder / NAME
-        config.write_text(text, encoding="utf-8")
-        config.chmod(0o600)
-        with (folder / SOURCE).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows(sorted(script.source))
-        with closing(sqlite3.connect(folder / TARGET)) as db, db:
-            account, name, level = COLUMNS
-            db.execute(
-                f"CREATE TABLE {TABLE} ({account} TEXT NOT NULL, {name} TEXT NOT NULL,"
-                f" {level} TEXT, PRIMARY KEY ({account}, {name}))"
-            )
-            db.executemany(f"INSERT INTO {TABLE} VALUES (?, ?, ?)", script.target)
+        with scratch_files():
+            folder.mkdir(0o700)
+            config.write_text(configuration(script, self._folder / STORE), encoding="utf-8")
+            config.chmod(0o600)
+            with (folder / SOURCE).open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(COLUMNS)
+                writer.writerows(sorted(script.source))
+            _make_target(folder / TARGET, script)
         job = load(config, environ=self._env.environ, cwd=folder).jobs[script.job]
         return FolderScene(self, folder, job)
 
     def start(self, scene: FolderScene) -> ActorProcess:
         """A further process of a scene, ended with the stage at the latest."""
         argv = ["-c", str(scene.folder / NAME), "-v", "run", scene.job.name]
-        actor = ActorProcess(argv, scene.folder, self._env.environ)
+        with processes():
+            actor = ActorProcess(argv, scene.folder, self._env.environ)
         with self._guard:
             self._actors.append(actor)
         return actor
@@ -114,7 +117,10 @@ class FolderScene:
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         """Plain SQL, put to the scratch target past all of this program."""
-        with closing(sqlite3.connect(self.folder / TARGET, timeout=_WAIT)) as db:
+        with (
+            scratch_files(),
+            closing(sqlite3.connect(self.folder / TARGET, timeout=_WAIT)) as db,
+        ):
             try:
                 return db.execute(sql).fetchall()
             except sqlite3.OperationalError as error:
@@ -125,3 +131,13 @@ class FolderScene:
     def target(self) -> Target:
         """The scratch target as this program opens it."""
         return self._stage.open_target(self)
+
+
+def _make_target(path: Path, script: Script) -> None:
+    account, name, level = COLUMNS
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(
+            f"CREATE TABLE {TABLE} ({account} TEXT NOT NULL, {name} TEXT NOT NULL,"
+            f" {level} TEXT, PRIMARY KEY ({account}, {name}))"
+        )
+        db.executemany(f"INSERT INTO {TABLE} VALUES (?, ?, ?)", script.target)

@@ -42,6 +42,12 @@ def text(report: DrillReport, style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
+def interrupted(left: str) -> str:
+    """It ended before its time; `left` is why something could not be removed, "" where all was."""
+    removed = _left(left) if left else "Scratch area removed."
+    return "\n".join(wrapped(f"Interrupted. {removed}", 80, first="", rest="")) + "\n"
+
+
 def _lines(one: Finding, style: Style) -> list[str]:
     start = f"  {one.name:{_LABEL}}"
     if one.verdict is Verdict.HOLDS:

@@ -8,34 +8,133 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .scene import CALL, ENVIRONMENT, Ran, Scene
 
 SEEDS = Path(__file__).with_name("seeds")
+
+
+class Bug(NamedTuple):
+    """A bug: what the text of a module says, and what it says with the bug; then what it breaks:
+    the rehearsal, its promise, and a part of the evidence."""
+
+    module: str
+    right: str
+    wrong: str
+    name: str
+    promise: int
+    evidence: str
+
+
 BUGS = {
-    "the target does not look at its fence": (
+    "the target does not look at its fence": Bug(
         "reconcile.core.targets.books",
         "if row is None or not is_of(row, fence):",
         "if row is None:",
+        "stalled holder",
+        2,
+        "was accepted after",
     ),
-    "a holder renews without progress": (
+    "a holder renews without progress": Bug(
         "reconcile.core.trust",
         "if still <= deadline:",
         "if still <= deadline * 1000:",
+        "no progress",
+        7,
+        "still renewed",
     ),
-    "a skip is not recorded": (
+    "a skip is not recorded": Bug(
         "reconcile.core.operations.decided",
         "for skip in seen.decision.skips:\n        record",
         "for skip in ():\n        record",
+        "three nights down",
+        5,
+        "is missing",
     ),
 }
-BROKEN = {
-    "the target does not look at its fence": ("stalled holder", 2, "was accepted after"),
-    "a holder renews without progress": ("no progress", 7, "still renewed"),
-    "a skip is not recorded": ("three nights down", 5, "is missing"),
+"""Those that a drill has to see on each store."""
+
+MORE = {
+    "a live lease is granted again": Bug(
+        "reconcile.stores.sqlite",
+        "if replaces != last.fence.run and (last.live or last.holder == holder):",
+        "if False:",
+        "one holder",
+        1,
+        "started together",
+    ),
+    "the old run is closed before the fence is raised": Bug(
+        "reconcile.core.engine",
+        """            raise_fence(
+                self._keeper,
+                self._work,
+                self._store,
+                self._store_id,
+                self._task.interval.key,
+                self._runtime,
+            )
+            self._runtime.reached("fence_raised")
+            self._runtime.report(self._journal.open_run())
+""",
+        """            opened = self._journal.open_run()
+            raise_fence(
+                self._keeper,
+                self._work,
+                self._store,
+                self._store_id,
+                self._task.interval.key,
+                self._runtime,
+            )
+            self._runtime.reached("fence_raised")
+            self._runtime.report(opened)
+""",
+        "stalled holder",
+        3,
+        "before the target's fence was raised",
+    ),
+    "a range is applied again though it has its marker": Bug(
+        "reconcile.core.targets.sqlite",
+        "if standing is not None:",
+        "if False:",
+        "killed at range 17",
+        4,
+        "",
+    ),
+    "a checkpoint is not read": Bug(
+        "reconcile.core.work.entitlements.apply",
+        "differing(self.order.records, job, plan, done)",
+        "differing(self.order.records, job, plan, 0)",
+        "killed at range 17",
+        4,
+        "resumed at 1;",
+    ),
+    "the guards let everything pass": Bug(
+        "reconcile.core.work.entitlements.judge",
+        "    return judge_counts(guards, totals)",
+        "    return None",
+        "half a source",
+        12,
+        "rows were changed",
+    ),
+    "a holder that hangs is not ended": Bug(
+        "reconcile.core.renewal",
+        "self._runtime.host.abort(error)",
+        "pass",
+        "no progress",
+        8,
+        "it still lived",
+    ),
+    "another checksum is recorded than was proved": Bug(
+        "reconcile.core.journal",
+        "checksum=proof.observed,",
+        "checksum=proof.observed + proof.observed,",
+        "proof",
+        6,
+        "recounted",
+    ),
 }
-"""What each of these bugs breaks: the rehearsal, its promise, and a part of the evidence."""
+"""One at least for each other rehearsal, on SQLite."""
 
 _SOME = """
 import sys
@@ -61,7 +160,7 @@ def environment(scene: Scene, bug: str = "") -> dict[str, str]:
     scratch.mkdir(exist_ok=True)
     environ = {**ENVIRONMENT, "HOME": str(scene.folder), "TMPDIR": str(scratch)}
     if bug:
-        environ["RECONCILE_TEST_SEED"] = json.dumps(BUGS[bug])
+        environ["RECONCILE_TEST_SEED"] = json.dumps({**BUGS, **MORE}[bug][:3])
         before = os.environ.get("PYTHONPATH")
         environ["PYTHONPATH"] = os.pathsep.join([str(SEEDS), *([before] if before else [])])
     return environ

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import ConfigError, ReconcileError
 from .area import Area
-from .findings import CUT_OFF, Broke, DrillReport, Finding, NotRehearsed, Verdict
+from .findings import CUT_OFF, Broke, DrillReport, Finding, Interrupted, NotRehearsed, Verdict
 from .holders import RANGES as MANY
 from .holders import killed, one_holder
 from .nights import MISSED, WHOLE, half_a_source, missed
@@ -67,12 +67,19 @@ NAMES = (
 """All rehearsals, in the order in which they are told."""
 
 
-def drill(app: Application, stage: Stage, only: Sequence[str] = NAMES) -> DrillReport:
+def drill(
+    app: Application,
+    stage: Stage,
+    only: Sequence[str] = NAMES,
+    begins: Callable[[], None] = lambda: None,
+) -> DrillReport:
     """Rehearse on the configured store, and leave nothing behind but released generations.
 
     `only` names the rehearsals; of the proof, one that completes a night has to be among them.
+    `begins` is called once the scratch area is taken.
     Raises `DrillBusy`, `ConfigError` for a store in memory, errors of the store, and
-    `Interrupted` when a signal came; the scratch area is cleared in any case.
+    `Interrupted` when a signal came, with what could then not be removed. The scratch area is
+    cleared in any case.
     """
     begun = app.runtime.clock.boot()
     if app.config.store.url.startswith("memory:"):
@@ -83,25 +90,29 @@ def drill(app: Application, stage: Stage, only: Sequence[str] = NAMES) -> DrillR
     with closing(app.open_store()) as store:
         facts = store.facts()
         area = Area.take(app, store)
-        left: str | None = None
+        findings: list[Finding] = []
+        leftovers, interrupted = 0, False
         try:
+            begins()
             leftovers = area.clear()
-            try:
-                with stage:
-                    findings = _rehearse(app, stage, facts.now, only)
-            finally:
-                left = _cleared(area)
+            with stage:
+                findings = _rehearse(app, stage, facts.now, only)
+        except Interrupted:
+            interrupted = True
         finally:
-            area.give_back()
+            left = _cleared(area)
+    if interrupted:
+        raise Interrupted(left or "")
     seconds = app.runtime.clock.boot() - begun
     return DrillReport(facts.location, findings, seconds, left, leftovers)
 
 
 def _cleared(area: Area) -> str | None:
-    """What could not be removed, as a sentence; None where all was."""
+    """Remove all, and let others drill; what could not be done, None where all was."""
     try:
         area.clear()
         again = area.clear()
+        area.give_back()
     except ReconcileError as error:
         return str(error)
     return f"{again} records came back" if again else None

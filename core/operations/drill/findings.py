@@ -77,4 +77,4 @@ class NotRehearsed(Exception):
 
 
 class Interrupted(Exception):
-    """A signal asked the drill to stop."""
+    """A signal asked the drill to stop; the text says what could not be removed, if anything."""

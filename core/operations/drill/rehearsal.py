@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ...model import Kind, LeaseKey
 from ...records import IntervalRecord, RunRecord
-from .findings import Interrupted, NotRehearsed
+from .findings import Broke, Interrupted, NotRehearsed
 from .scratch import COLUMNS, TABLE
 
 if TYPE_CHECKING:
@@ -105,6 +105,13 @@ class Rehearsal:
         """All intervals of the job that are on record, oldest first."""
         found = self.store.scan(Kind.INTERVAL, self.script.job)
         return [IntervalRecord.from_json(one.value) for one in found]
+
+    def interval(self) -> IntervalRecord:
+        """The one interval of the job. Raises `Broke` where it is not one."""
+        found = self.intervals()
+        if len(found) != 1:
+            raise Broke(5, f"1 night was due, and {len(found)} are on record")
+        return found[0]
 
     def committed(self) -> int:
         """How many ranges the target has a marker of."""

@@ -41,7 +41,7 @@ def stalled(at: Rehearsal) -> tuple[Finding, list[Proved]]:
     """
     old = at.scene.start()
     at.hear(old, "range_committed", RANGES)
-    at.until(lambda: at.intervals()[0].ranges_done == RANGES, "the last checkpoint")
+    at.until(lambda: at.interval().ranges_done == RANGES, "the last checkpoint")
     lease = _just_renewed(at)
     old.freeze()
     at.until(lambda: _is_over(at), "the end of the stopped holder's lease", _ttl(at) + SLACK)
@@ -80,7 +80,7 @@ def stalled(at: Rehearsal) -> tuple[Finding, list[Proved]]:
         "refused": len(refused),
         "exit_of_the_old": code,
     }
-    (record,) = at.intervals()
+    record = at.interval()
     return Finding("stalled holder", 2, Verdict.HOLDS, evidence, figures), [at.proved(record)]
 
 
@@ -127,7 +127,7 @@ def no_progress(at: Rehearsal) -> tuple[Finding, list[Proved]]:
         "taken_over_seconds": round(took, 3),
         "exit_of_the_old": old.ended(),
     }
-    (record,) = at.intervals()
+    record = at.interval()
     return Finding("no progress", 7, Verdict.HOLDS, evidence, figures), [at.proved(record)]
 
 
@@ -197,7 +197,7 @@ def _late_writes(at: Rehearsal, lease: Lease) -> tuple[list[str], list[str]]:
 
 
 def _writes(at: Rehearsal, fence: Fence) -> Mapping[str, Callable[[], object]]:
-    (record,) = at.intervals()
+    record = at.interval()
     interval = record.interval(at.script.job)
     target = at.scene.target()
     every = KeySpan()
