@@ -26,8 +26,14 @@ from reconcile.core.config import (
     StoreConfig,
     TargetConfig,
 )
-from reconcile.core.errors import ReconcileError, SourceUnreachable, SourceUnusable, UsageError
-from reconcile.core.model import Kind, Proof
+from reconcile.core.errors import (
+    OldOverNew,
+    ReconcileError,
+    SourceUnreachable,
+    SourceUnusable,
+    UsageError,
+)
+from reconcile.core.model import FenceRow, Kind, Newest, Proof
 from reconcile.core.operations.application import ActRequest, Application, RunRequest
 from reconcile.core.operations.interventions import skip
 from reconcile.core.operations.pausing import pause, unpause
@@ -80,19 +86,32 @@ class Worked(NamedTuple):
     at: datetime
 
 
-class TrivialWork:
-    """Two checkpoints, then done; or it fails. See `core.ports.Work`."""
+class LifeClock(FakeClock):
+    """Whoever waits on it waits at least so long: the machine may be suspended meanwhile."""
 
-    fenced = False
+    rng: random.Random
+
+    def wait(self, seconds: float, wake: Any) -> bool:
+        self.advance(seconds * self.rng.choice([1, 1, 30, 600]))
+        return False
+
+
+class TrivialWork:
+    """Two checkpoints, then done; or it fails. A target with one truth for all intervals has a
+    fence, which knows the newest. See `core.ports.Work`."""
 
     def __init__(self, life: Life) -> None:
         self._life = life
+        self.fenced = life.job.work.overtakes
 
-    def floor(self, key: Any) -> None:
-        """It keeps no fence."""
+    def floor(self, key: Any) -> FenceRow | None:
+        return self._life.row
 
-    def raise_fence(self, fence: Any, store_id: str) -> None:
-        """It keeps no fence."""
+    def raise_fence(self, fence: Any, store_id: str) -> FenceRow | None:
+        if self.fenced:
+            newest = self._life.row.newest if self._life.row is not None else None
+            self._life.row = FenceRow(store_id, fence.generation, fence.run, newest)
+        return self._life.row
 
     def steps(self, order: Any) -> Iterator[Step]:
         life, at = self._life, order.interval.scheduled_at
@@ -112,8 +131,14 @@ class TrivialWork:
         return Proof(order.interval, order.record.rerun, Checksum(), Checksum())
 
     def complete(self, order: Any, proof: Proof) -> Sequence[Any]:
-        self._life.log[order.interval.scheduled_at].append("done")
-        self._life.note("done", order)
+        life, one = self._life, order.interval
+        life.log[one.scheduled_at].append("done")
+        life.note("done", order)
+        life.done.append(one.scheduled_at)
+        if self.fenced:
+            assert life.row is not None, "it was raised"
+            newest = Newest(one.scheduled_at, one.id, proof.rerun, proof.observed)
+            life.row = life.row._replace(newest=newest)
         return ()
 
     def changes(self, interval: Any, account: Any) -> Iterator[Any]:
@@ -154,12 +179,22 @@ class Connection:
 
 @dataclass
 class Life:
-    """A job, and what really happened to it."""
+    """A job, and what really happened to it.
+
+    `truth` is `own` where each interval has rows of its own, `one` where the target has one truth
+    and an older interval would undo it, `live` where the source tells that of now.
+    """
 
     rng: random.Random
     policy: str
-    clock: FakeClock = field(default_factory=lambda: FakeClock(START))
-    plan: Plan = PLANS[0]
+    truth: str = "own"
+    plans: Sequence[Plan] = tuple(PLANS)
+    window: timedelta = WINDOW
+    clock: LifeClock = field(default_factory=lambda: LifeClock(START))
+    row: FenceRow | None = None
+    """That of the target."""
+    done: list[datetime] = field(default_factory=list)
+    """What was completed, in the order in which it was."""
     log: dict[datetime, list[str]] = field(default_factory=lambda: defaultdict(list))
     versions: list[tuple[datetime, Plan]] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
@@ -178,6 +213,8 @@ class Life:
     passed: int = 0
 
     def __post_init__(self) -> None:
+        self.plan = self.plans[0]
+        self.clock.rng = self.rng
         self.side = MemoryStoreSide(self.clock)
         self.store = self.side.peek()
 
@@ -189,12 +226,13 @@ class Life:
 
     @property
     def job(self) -> Job:
-        source = SourceConfig("csv", "/{interval}.csv")
-        target = TargetConfig("sql", "sqlite:///x.db", "t", interval_column="night")
+        source = SourceConfig("csv", "/x.csv" if self.truth == "live" else "/{interval}.csv")
+        column = "night" if self.truth == "own" else None
+        target = TargetConfig("sql", "sqlite:///x.db", "t", interval_column=column)
         return Job(
             JOB, Path("/r.toml"), self.plan.cron, EntitlementsConfig(source, target),
             timezone=self.plan.zone, start=START, max_attempts=2, max_wait=timedelta(),
-            catch_up=CatchUpConfig(self.policy, WINDOW),
+            catch_up=CatchUpConfig(self.policy, self.window),
         )  # fmt: skip
 
     def fault(self) -> ReconcileError | None:
@@ -216,12 +254,16 @@ class Life:
             self.died.add(self.started)
             raise Killed
 
-    def call(self, act: Callable[[Application], Any], *, dies: bool = False) -> Any:
-        """One process from its start to its end; None where it was killed."""
+    def call(
+        self, act: Callable[[Application], Any], *, dies: bool = False, within: int = 60
+    ) -> Any:
+        """One process from its start to its end; None where it was killed, which it is within so
+        many steps."""
         self.started += 1
+        began = self.now
         out = outside(f"p{self.started}", self.clock)
         out.host.dead |= {f"p{self.started - 1}"}
-        self.passed, self.dies_at = 0, self.rng.randrange(1, 60) if dies else 0
+        self.passed, self.dies_at = 0, self.rng.randrange(1, within) if dies else 0
         runtime = out.runtime._replace(reached=self.reached)
         config = Config(Path("/r.toml"), StoreConfig("memory:", KEEP), {JOB: self.job})
         app = Application(
@@ -237,9 +279,9 @@ class Life:
         finally:
             renewal.Thread, last_moment.Thread = threads  # type: ignore[misc]
             self.dies_at = 0
-            self.see_version()
+            self.see_version(began)
 
-    def see_version(self) -> None:
+    def see_version(self, began: datetime) -> None:
         """A configured plan holds from the instant on at which a process first wrote it down."""
         found = self.store.get(Kind.JOB, JOB, "")
         if found is None:
@@ -249,8 +291,9 @@ class Life:
         assert len(record.schedules) - len(self.versions) in (0, 1)
         if len(record.schedules) > len(self.versions):
             assert (cron, zone) == (self.plan.cron, self.plan.zone)
-            assert from_text(since) - (TICK if self.versions else timedelta()) == self.now
-            self.versions.append((self.now, self.plan))
+            seen = from_text(since) - (TICK if self.versions else timedelta())
+            assert began <= seen <= self.now
+            self.versions.append((seen, self.plan))
 
     # --- what may happen
 
@@ -267,8 +310,9 @@ class Life:
         act = rng.choices([*acts], [*acts.values()])[0]
         try:
             act()
-        except UsageError:
+        except (UsageError, OldOverNew) as error:
             self.seen["refused"] += 1
+            self.seen[error.name] += 1
         else:
             self.seen[act.__name__] += 1
 
@@ -280,7 +324,7 @@ class Life:
             self.seen["held back"] += 1
 
     def edit(self) -> None:
-        self.plan = self.rng.choice(PLANS)
+        self.plan = self.rng.choice(self.plans)
 
     def pause(self) -> None:
         hours = self.rng.randrange(1, 72)
@@ -366,6 +410,13 @@ class Life:
     def some_record(self) -> IntervalRecord | None:
         newest = self.store.scan(Kind.INTERVAL, JOB, limit=30, newest_first=True)
         return IntervalRecord.from_json(self.rng.choice(newest).value) if newest else None
+
+    def is_overtaken(self, at: datetime, by: datetime) -> bool:
+        """Whether the target, which has one truth, had completed something newer by then."""
+        if self.truth != "one":
+            return False
+        works = (one for newer in self.works if newer > at for one in self.works[newer])
+        return any(one.what == "done" and one.at <= by for one in works)
 
     # --- what was intended
 
