@@ -83,7 +83,8 @@ def skip(
 ) -> int:
     """Give an interval up: no trigger tries it again.
 
-    It ends skipped, or failed (cancelled) where something was already applied.
+    It ends skipped, or failed (cancelled) where something was already applied. Exit status 0, 2
+    where it is not for skip, or 75 while it is worked.
     """
     from ...core.operations.interventions import skip as operation
     from ..wiring import application
@@ -103,7 +104,7 @@ def stop(
 ) -> int:
     """Ask the holder, on any host, to stop at its next checkpoint, and wait until it has.
 
-    Exit status 75 where it does not answer while its lease lasts.
+    Exit status 0, also where nobody works; 75 where it does not answer while its lease lasts.
     """
     from ...core.operations.interventions import stop as operation
     from ..wiring import application
@@ -144,7 +145,8 @@ def unpause(
 ) -> int:
     """Let triggers of JOB go on.
 
-    The newest interval of the pause is due, older ones are skipped.
+    The newest interval of the pause is due, older ones are skipped. Exit status 0, also where
+    nothing was paused.
     """
     from ...core.operations.pausing import unpause as operation
     from ..wiring import application

@@ -36,7 +36,8 @@ def changes(
 ) -> int:
     """Show what was changed, from the target's own log, or what a plan would change.
 
-    One line a change, uncut; --json prints one object a line.
+    One line a change, uncut; --json prints one object a line. Exit status 0, or 2 for an
+    interval that was not begun; 65, 69 or 77 where the target cannot tell.
     """
     from ...core.operations.changes import ChangesRequest
     from ...core.operations.changes import changes as operation

@@ -20,7 +20,10 @@ def init(
     call: Call,
     demo: DemoOption = False,
 ) -> int:
-    """Write a commented reconcile.toml here, or where --config says. Never overwrites."""
+    """Write a commented reconcile.toml here, or where --config says. Never overwrites.
+
+    Exit status 0, or 2 where a file is there already.
+    """
     path = call.env.cwd / (call.options.config or "reconcile.toml")
     if demo:
         facts = make_demo(path, call.env.clock.now().date())

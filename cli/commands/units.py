@@ -50,7 +50,7 @@ def units(
     """Print what calls JOB: a crontab line, or a hardened service and its timer.
 
     They work as printed, from any folder and with an empty environment. Files that exist are
-    left as they are where they differ (2), unless --force.
+    left as they are where they differ, unless --force. Exit status 0, or 2 for such a file.
     """
     if systemd == crontab:
         raise UsageError(

@@ -48,7 +48,7 @@ def test_the_wheel_has_every_file_of_the_package(installed: tuple[Path, str]) ->
         wanted |= {file for file in (checkout / name).rglob("*") if file.is_file()}
     assert shipped == {str(file.relative_to(checkout.parent)) for file in wanted}
     beside = {name for name in named - shipped if ".dist-info/" not in name}
-    pages = {f"../../../share/man/man{page.suffix[1:]}/{page.name}" for page in MAN.iterdir()}
+    pages = {f"../../../share/man/man{page.suffix[1:]}/{page.name}" for page in MAN.glob("*.[0-9]")}
     assert pages
     assert {name for name in beside if "__pycache__" not in name} == {
         "../../../bin/reconcile",
