@@ -97,7 +97,7 @@ def test_nothing_asked_for_is_a_usage_error_that_shows_the_help(cli: Cli) -> Non
     ("argv", "says", "hint"),
     [
         (("stat",), "Did you mean 'status'?", "see reconcile --help"),
-        (("drill", "x"), "No such command 'drill'", "see reconcile --help"),
+        (("knock", "x"), "No such command 'knock'", "see reconcile --help"),
         (("run",), "Missing argument 'JOB'", "see reconcile run --help"),
         (("run", "a", "b"), "(b)", "see reconcile run --help"),
         (("run", "a", "--nope"), "No such option: --nope", "see reconcile run --help"),
