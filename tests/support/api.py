@@ -33,7 +33,7 @@ CURSOR = PagingConfig("cursor", 10, param="cursor", next="next", more="has_more"
 PAGINGS = {
     "cursor": CURSOR,
     "last": CURSOR._replace(next=None, last="id"),
-    "link": PagingConfig("link", 10),
+    "link": PagingConfig("link", 10, total="total"),
     "page": PagingConfig("page", 10, param="page", total="total"),
     "offset": PagingConfig("offset", 10, param="offset", total="total"),
 }

@@ -226,6 +226,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # head and body in one packet, or each answer waits for an ACK
     server: _Server
 
     def do_GET(self) -> None:
@@ -246,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         with suppress(OSError):
-            self.send_response(answer.status)
+            self.send_response_only(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
             if answer.declared:

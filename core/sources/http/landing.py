@@ -8,11 +8,12 @@ the first line that is not as it was written, and goes on from there.
 ::
 
     reconcile pages 1 IDENTITY ID                            a line
-    DIGEST {"at": …, "place": …, "page": …, "items": […]}    a line for each page
+    DIGEST {"at": …, "place": …, "page": […], "items": […]}  a line for each page
 
-`place` is null with the last page. It is not synced: what a power failure takes is asked for again.
-A landing belongs to one reading of one interval (`IDENTITY`), and is worth as much as its newest
-page is young: told by the store's clock, in `at`.
+`items` are canonical, `page` has the digests of what they were made from, and `place` is null with
+the last page. It is not synced: what a power failure takes is asked for again. A landing belongs to
+one reading of one interval (`IDENTITY`), and is worth as much as its newest page is young: told by
+the store's clock, in `at`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from ...record_fields import from_text, to_text
 from ..sorting import encode
-from .paging import Place
+from .paging import Place, page_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,12 +70,12 @@ class Landing:
         self._file.truncate(0)
         self._begin = self._end = self._write(f"{_MAGIC} {self._identity} {new_id}\n".encode(), 0)
 
-    def add(self, items: list[Item], page: str, place: Place | None, now: datetime) -> None:
-        """One more page, and the place after it; None: it was the last."""
-        value = {"at": to_text(now), "place": place, "page": page, "items": items}
-        data = encode(value).encode()
-        self._end = self._write(_digest(data) + b" " + data + b"\n", self._end)
-        self._noted(now, place, page)
+    def add(
+        self, items: list[Item], digests: list[str], place: Place | None, now: datetime
+    ) -> None:
+        """One more page, the digests of its items, and the place after it (None: none)."""
+        self._append(now, digests, place, items)
+        self._noted(now, place, digests)
 
     def items(self) -> Iterator[tuple[list[Item], int]]:
         """The items of each page, and how many characters they take."""
@@ -82,11 +83,15 @@ class Landing:
             found = json.loads(data)["items"]
             yield list(map(tuple, found)), len(data)
 
+    def digests(self) -> Iterator[list[str]]:
+        """The digests of each page's items."""
+        for data in self._lines():
+            yield json.loads(data)["page"]
+
     def touch(self, until: datetime) -> None:
         """Nothing more comes until then, because the provider or a budget says so: the pages
         are as good then as they are now."""
-        data = encode({"at": to_text(until), "place": self.place, "page": "", "items": []}).encode()
-        self._end = self._write(_digest(data) + b" " + data + b"\n", self._end)
+        self._append(until, [], self.place, [])
 
     def close(self) -> None:
         """Close the file. Harmless when repeated."""
@@ -98,10 +103,17 @@ class Landing:
         with suppress(OSError):
             self._path.unlink()
 
-    def _noted(self, at: datetime, place: Place | None, page: str) -> None:
+    def _append(
+        self, at: datetime, digests: list[str], place: Place | None, items: list[Item]
+    ) -> None:
+        value = {"at": to_text(at), "place": place, "page": digests, "items": items}
+        data = encode(value).encode()
+        self._end = self._write(_digest(data) + b" " + data + b"\n", self._end)
+
+    def _noted(self, at: datetime, place: Place | None, digests: list[str]) -> None:
         self.at = at
-        if page:
-            self.pages.add(page)
+        if digests:
+            self.pages.add(page_digest(digests))
         if place is None:
             self.complete = True
         else:
@@ -119,7 +131,7 @@ class Landing:
             try:
                 found = json.loads(data)
                 place = None if found["place"] is None else Place.of(found["place"])
-                self._noted(from_text(found["at"]), place, str(found["page"]))
+                self._noted(from_text(found["at"]), place, list(found["page"]))
             except (KeyError, TypeError, ValueError):
                 break
             self._end += _DIGEST + len(data) + 2

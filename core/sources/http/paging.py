@@ -15,7 +15,8 @@ offset   Pages overlap by one item, which has to be the same: where something wa
 page     As offset, without the overlap: numbers of pages do not allow it.
 
 A `total` is held against the items that came, wherever it is given: it has to be the same on
-every page. A page that comes a second time, cursor and all, is no page.
+every page. A page that comes a second time is no page, and no item may be on two pages: where one
+is, another was passed over.
 """
 
 from __future__ import annotations
@@ -229,9 +230,14 @@ def with_query(url: str, query: list[tuple[str, str]]) -> str:
     return urlunsplit(parts._replace(query=urlencode(kept + query)))
 
 
-def page_digest(page: Answered) -> str:
-    """Stands for all items of a page."""
-    return _digest(page.items)
+def digests(page: Answered) -> list[str]:
+    """Stand for the items of a page, none twice."""
+    return list(dict.fromkeys(map(_digest, page.items)))
+
+
+def page_digest(found: list[str]) -> str:
+    """Stands for a page, by the digests of its items."""
+    return _digest(found)
 
 
 def _without_edge(place: Place, page: Answered) -> Answered:
@@ -248,7 +254,7 @@ def _without_edge(place: Place, page: Answered) -> Answered:
 
 
 def _digest(value: Any) -> str:
-    return blake2b(encode(value).encode(), digest_size=12).hexdigest()
+    return blake2b(encode(value).encode(), digest_size=8).hexdigest()
 
 
 def _told(page: Answered, why: str) -> SourceUnusable:

@@ -14,6 +14,7 @@ and the listing is read again, `READINGS` times in a run; then the run fails.
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ...endpoints import Unordered
@@ -21,13 +22,14 @@ from ...errors import SourcePaused, SourceUnusable
 from ...placeholders import is_dated
 from ...rows import Page
 from ..rows import Rows
+from ..sorting import Sorter
 from ..spooling import fill, sorter_for
 from .answers import AnswerReader, Garbled
 from .auth import Auth
 from .calls import Caller, Gone
 from .client import Client, shown
 from .landing import Landing
-from .paging import Inconsistent, Pager, Place, page_digest
+from .paging import Inconsistent, Pager, Place, digests, page_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,12 +130,9 @@ class HttpReading:
                 raise Unordered
             if wanted is None and self._calls.now() - landing.at > self._max_age:
                 self._forget(landing)
-            while not landing.complete:
+            for _ in self._read(landing):
                 yield Page([])
-                self._read(landing)
             begin: Json = {"listing": landing.id}
-            for _ in self._spooled(landing):
-                yield Page([], begin)
             assert self._spool is not None, "it was made"
             above = None if after is None else self._schema.sort_value(after)
             for rows, bad in self._spool.pages(above):
@@ -167,12 +166,15 @@ class HttpReading:
             self._spool = None
         landing.restart(self._calls.new_id(), self._calls.now())
 
-    def _read(self, landing: Landing) -> None:
-        """Read the listing from where it stands to its end."""
+    def _read(self, landing: Landing) -> Iterator[None]:
+        """Read the listing from where it stands to its end, and sort it; comes back every now
+        and then."""
         for left in reversed(range(READINGS)):
             try:
                 while not landing.complete:
+                    yield
                     self._read_page(landing)
+                yield from self._spooled(landing)
             except Inconsistent as error:
                 self._forget(landing)
                 if not left:
@@ -202,14 +204,14 @@ class HttpReading:
                 raise gone.error from gone
             raise Inconsistent(f"its cursor has expired: {gone}") from gone
         items, _ = self._rows.items(page)
-        landing.add(items, page_digest(page) if page.items else "", following, self._calls.now())
+        landing.add(items, digests(page), following, self._calls.now())
 
     def _next(self, landing: Landing, reply: Reply) -> tuple[Answered, Place | None]:
         """A page, and the place after it."""
         number = len(landing.pages) + 1
         name = f"{shown(self._url)} page {number:,}"
         page = self._answers.read(reply.body, reply.headers, name)
-        if page.items and page_digest(page) in landing.pages:
+        if page.items and page_digest(digests(page)) in landing.pages:
             raise Garbled(
                 SourceUnusable(
                     f"{name} is one that came before",
@@ -243,6 +245,7 @@ class HttpReading:
             return
         draft = self._draft = self._spools.draft(name)
         try:
+            yield from _check_distinct(landing, draft)
             sorter = sorter_for(draft, self._schema)
             for items, size in landing.items():
                 sorter.add(items, size)
@@ -254,6 +257,21 @@ class HttpReading:
 
     def _spool_name(self, landing: Landing) -> str:
         return f"{self.fingerprint}-{landing.id}"
+
+
+def _check_distinct(landing: Landing, draft: Draft) -> Iterator[None]:
+    """Raises `Inconsistent` where an item came on two pages: then another one did not come, the
+    total notwithstanding. Sorted on disk, because a listing may be longer than memory."""
+    sorter = Sorter(draft.scratch, lambda item: item[0])
+    for found in landing.digests():
+        sorter.add([(digest,) for digest in found], sum(map(len, found)))
+        yield
+    yield from sorter.reduce()
+    for (one,), (other,) in pairwise(sorter.sorted()):
+        if one == other:
+            raise Inconsistent("an item came on two of them")
+    draft.scratch.seek(0)
+    draft.scratch.truncate()
 
 
 def _fingerprint(
