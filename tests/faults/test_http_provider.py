@@ -25,6 +25,7 @@ from reconcile.core.errors import (
     SourceUnreachable,
     SourceUnusable,
 )
+from reconcile.core.http_config import HttpConfig
 from reconcile.core.model import Rate
 from reconcile.core.rates import parse_rate
 
@@ -139,6 +140,21 @@ def test_what_stays_wrong_is_an_error_and_never_a_shorter_list(
     with reading(provider, tmp_path, Calls()) as found:
         # What was read before is used; where the total has changed meanwhile, all is read anew.
         assert rows(found) == found_later
+
+
+@pytest.mark.parametrize(
+    ("by", "text"), [("cursor", b'{"data": []}'), ("link", b'{"data": [{"id": 1}]}')]
+)
+def test_without_a_total_an_end_that_is_not_said_is_none(
+    by: str, text: bytes, provider: Provider, tmp_path: Path
+) -> None:
+    def plain(http: HttpConfig) -> HttpConfig:
+        return http._replace(paging=http.paging._replace(total=None, more=None))
+
+    provider.faults[20] = [faults.body(text)]
+    with reading(provider, tmp_path, Calls(), by, plain) as found:
+        assert rows(found) == truth(provider)
+    assert len(provider.calls) == 6
 
 
 def test_deletes_between_pages_by_offset_are_noticed_and_the_listing_read_anew(
@@ -327,10 +343,11 @@ class TestLandings:
     ) -> None:
         with reading(provider, tmp_path, Calls()) as old:
             first = old.pages()
-            next(first)
-            provider.items = provider.items[:20]
+            next(first), next(first), next(first)
+            assert len(provider.calls) == 2
             with reading(provider, tmp_path, Calls()) as new:
                 assert rows(new) == truth(provider)
+            assert len(provider.calls) == 2 + 5, "it began a file of its own"
             assert [row for page in first for row in page.rows] == truth(provider)
 
 
