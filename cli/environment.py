@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 NAME = "reconcile"
+INFO = 6
 
 
 class OutputFailed(ReconcileError):
@@ -155,8 +156,11 @@ class Environment:
                 hint="free the disk it goes to, or send it elsewhere",
             ) from error
 
-    def words(self, text: str) -> None:
-        """Write to standard error, if anybody can still read it."""
+    def words(self, text: str, level: int = INFO) -> None:
+        """Write to standard error, if anybody can still read it. The journal is told of each line
+        how urgent it is (`render/levels.py`), where that is not what it takes any line for."""
+        if self.journald and level != INFO:
+            text = "".join(f"<{level}>{line}" for line in text.splitlines(keepends=True))
         try:
             self._write(self.stderr, text)
         except OSError:

@@ -20,6 +20,7 @@ from .delivery.manager import without_manager
 from .environment import real_environment
 from .exit_codes import ExitCode
 from .main import main
+from .render.levels import ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,6 +165,8 @@ class Fleet:
         if code < 0 and told is not None:
             code = told["exit"]  # it had done all it had to; a signal came while Python ended
         elif code < 0:
-            self._env.words(f"{one.job} was killed by signal {-code}; the next trigger goes on\n")
+            self._env.words(
+                f"{one.job} was killed by signal {-code}; the next trigger goes on\n", ERROR
+            )
             code = ExitCode.FAILED
         return Ended(one.job, code, data, told)

@@ -90,6 +90,7 @@ def _usage(error: TyperException) -> UsageError:
 def _refuse(call: Call, error: ReconcileError, code: int) -> int:
     """Say what is wrong, once; with `-q` nothing of somebody else being at work."""
     from .render.errors import error_object, error_text
+    from .render.levels import ERROR, INFO
     from .render.words import Style
 
     width = call.env.width if call.env.stderr_is_terminal else 0
@@ -99,9 +100,9 @@ def _refuse(call: Call, error: ReconcileError, code: int) -> int:
         if call.options.json and not isinstance(error, OutputFailed):
             call.env.data(error_object(error, exit_code))
         elif not (call.options.quiet and code == ExitCode.BUSY):
-            call.env.words(error_text(error, style))
+            call.env.words(error_text(error, style), INFO if code == ExitCode.BUSY else ERROR)
     except ReconcileError as lost:
-        call.env.words(error_text(lost, style))
+        call.env.words(error_text(lost, style), ERROR)
     return exit_code
 
 

@@ -21,6 +21,7 @@ from ...core.events import (
     Warned,
 )
 from ...core.model import Outcome
+from .levels import INFO, NOTICE, WARNING, level_of
 from .watcher import AnyWatcher
 from .words import Style, planned_anew, stamp, stopping, waits
 
@@ -60,16 +61,16 @@ class Lines(AnyWatcher):
             self.say(f"{self.begin(report)}{lines.started(report)}\n")
         elif isinstance(report, PlannedAnew):
             about = f"{report.job} {report.interval}"
-            self.say(f"{self.begin(report)}{about} {planned_anew(report)}\n")
+            self.say(f"{self.begin(report)}{about} {planned_anew(report)}\n", NOTICE)
         elif isinstance(report, Stopping):
             about = f"{report.job} {report.interval}"
-            self.say(f"{self.begin(None)}{about} {stopping(report)}\n")
+            self.say(f"{self.begin(None)}{about} {stopping(report)}\n", NOTICE)
         elif isinstance(report, Waits):
             self.say(f"{self.begin(report)}{report.job} {waits(report)}\n")
         elif isinstance(report, BackfillWaits):
             self._backfill_waits(report)
         elif isinstance(report, Warned):
-            self.say(f"{self.begin(report)}{report.job} warning: {report.text}\n")
+            self.say(f"{self.begin(report)}{report.job} warning: {report.text}\n", WARNING)
 
     def _backfill_waits(self, report: BackfillWaits) -> None:
         """Once for each wait of a minute or more."""
@@ -88,13 +89,13 @@ class Lines(AnyWatcher):
         from . import lines
 
         line = lines.interval(report, self._style, dry_run=self._dry_run)
-        self.say(f"{self.begin(report)}{line}\n")
+        self.say(f"{self.begin(report)}{line}\n", level_of(report))
 
     def whole(self, report: RunReport) -> None:
         """One line."""
         from . import lines
 
-        self.say(f"{self.begin(report)}{lines.run(report, self._style)}\n")
+        self.say(f"{self.begin(report)}{lines.run(report, self._style)}\n", level_of(report))
 
 
 class Quiet(AnyWatcher):
@@ -111,7 +112,7 @@ class Quiet(AnyWatcher):
             from . import outcomes
 
             told = outcomes.interval(report, self._style, dry_run=self._dry_run, quotes=True)
-            self.say(told.text(self._style, before=self.begin(report), gap=" "))
+            self.say(told.text(self._style, before=self.begin(report), gap=" "), level_of(report))
 
     def pass_on(self, text: str) -> None:
         """Nothing: its last lines come with a failure, and all of it is in the log."""
@@ -122,7 +123,7 @@ class Quiet(AnyWatcher):
             from . import outcomes
 
             told = outcomes.run(report, self._style)
-            self.say(told.text(self._style, before=self.begin(report), gap=" "))
+            self.say(told.text(self._style, before=self.begin(report), gap=" "), level_of(report))
 
 
 class Silent(AnyWatcher):
@@ -199,13 +200,13 @@ class Terminal(AnyWatcher):
         self._env.words("".join(f"{line}\n" for line in lines))
         self._drawn = len(lines)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, level: int = INFO) -> None:
         """Above the bar where there is one."""
         self._erase()
         if self._bar is not None and text:
             self._bar.above(text)
         else:
-            super().say(text)
+            super().say(text, level)
 
     def _erase(self) -> None:
         """Take the countdown away."""

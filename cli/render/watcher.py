@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...core.events import IntervalReport, NotTold, Printed
 from ...core.model import Outcome
 from ..environment import OutputFailed
+from .levels import DEBUG, INFO, WARNING
 from .words import Style, stamp
 
 if TYPE_CHECKING:
@@ -77,14 +78,14 @@ class AnyWatcher:
         """A file's style; mails are read at 80 columns."""
         return Style(program=call.options.program(call.env.program))
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, level: int = INFO) -> None:
         """Words for the user."""
-        self._env.words(text)
+        self._env.words(text, level)
 
     def reached(self, step: str) -> None:
         """Under `-v`, a dated line."""
         if self._verbose:
-            self.say(f"{self.begin(None)}step {step}\n")
+            self.say(f"{self.begin(None)}step {step}\n", DEBUG)
 
     def report(self, report: Report) -> None:
         """Tell each interval once, and whatever a kind of watcher wants to add."""
@@ -143,7 +144,7 @@ class AnyWatcher:
     def not_told(self, report: NotTold) -> None:
         """One line: it concerns whoever waits for an alert, and not the work."""
         self.close()
-        self.say(f"{self.begin(report)}{report.job} warning: {report.text}\n")
+        self.say(f"{self.begin(report)}{report.job} warning: {report.text}\n", WARNING)
 
     def going_on(self, report: Report) -> None:
         """Something happened that is no outcome."""

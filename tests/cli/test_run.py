@@ -691,7 +691,8 @@ def test_a_warning_on_a_terminal_is_wrapped(terminal: Cli) -> None:
 def test_a_log_gets_one_dated_line(cli: Cli, report: IntervalReport, line: str) -> None:
     assert words(cli, report) == f"2026-11-30T02:41:09Z entitlements 2026-11-29 {line}\n"
     cli.journald = True
-    assert words(cli, report) == f"entitlements 2026-11-29 {line}\n"
+    told = words(cli, report)
+    assert re.sub(r"^<[345]>", "", told) == f"entitlements 2026-11-29 {line}\n"
 
 
 def test_accounts_that_are_missing_are_named_and_many_are_counted(cli: Cli) -> None:
@@ -1046,3 +1047,15 @@ def test_the_actor_is_whoever_calls(cli: Cli, environ: dict[str, str], actor: st
     cli.run_answers(IDLE)
     cli.environ = environ
     assert cli("run", "entitlements").requests[0].actor == actor
+
+
+def test_the_journal_is_told_how_urgent_each_line_is(cli: Cli) -> None:
+    cli.journald = True
+    assert words(cli, FAILED).startswith("<3>entitlements 2026-11-29 failed")
+    assert words(cli, WAITS).startswith("<4>entitlements 2026-11-29 needs approval")
+    assert words(cli, FAILED._replace(known_before=True)).startswith("<5>")
+    quiet = words(cli, FAILED, argv=("-q",)).splitlines()
+    assert {line[:3] for line in quiet} == {"<3>"}
+    assert len(quiet) > 1
+    shown = cli("run", "nojob").words.splitlines()
+    assert {line[:3] for line in shown} == {"<3>"}
