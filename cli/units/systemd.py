@@ -52,6 +52,8 @@ def service(plan: Plan, *, on_failure: str | None) -> str:
     ]
     if needs.network:
         unit += ["Wants=network-online.target", "After=network-online.target"]
+    if plan.every < MINUTE:
+        unit.append("StartLimitIntervalSec=0")
     if on_failure is not None:
         unit += [
             "# At each knock that fails, also while one and the same night waits for its retry or",
