@@ -151,10 +151,13 @@ def _command(config: Config, env: Environment, work: CommandConfig) -> Work:
     from ..core.work.commands.logs import Logs
     from ..core.work.commands.supervision import Supervised
     from ..core.work.commands.work import CommandWork
+    from .delivery.manager import without_manager
 
     kept = Logs(logs(config))
     holder = env.host.holder().token
-    return CommandWork(work, Supervised, env.environ, kept, env.clock, holder)
+    # What systemd is told of this process is not for its children to say.
+    environ = env.environ if env.manager is None else without_manager(env.environ)
+    return CommandWork(work, Supervised, environ, kept, env.clock, holder)
 
 
 def _entitlements(config: Config, env: Environment, job: Job, work: EntitlementsConfig) -> Work:

@@ -18,6 +18,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...core.toml import SYSTEM_LOGS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -67,7 +69,10 @@ def _state(plan: Plan) -> list[str]:
     folder = store.parent if store is not None else None
     ours = folder is not None and folder.parent == _STATE and folder.name.startswith("reconcile")
     name = folder.name if ours and folder is not None else plan.unit
-    return [f"StateDirectory={name}", "StateDirectoryMode=0700"]
+    lines = [f"StateDirectory={name}", "StateDirectoryMode=0700"]
+    if SYSTEM_LOGS in plan.needs.writes:
+        lines += [f"LogsDirectory={SYSTEM_LOGS.name}", "LogsDirectoryMode=0700"]
+    return lines
 
 
 def _files(plan: Plan) -> Iterator[str]:

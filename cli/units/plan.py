@@ -30,9 +30,9 @@ SECOND = timedelta(seconds=1)
 class Plan(NamedTuple):
     """`argv` begins with the program and ends with the job, all that a call needs. `every` is
     the time between two knocks, `enough` whether they hit every scheduled minute. `ttl` is that
-    of the job's lease. `variables` are those that the configuration reads. `shift` is how far
-    the host's clock on the wall is ahead of UTC. `installation` is the program, and the folders
-    that it needs."""
+    of the job's lease, `kill_after` that of its command. `variables` are those that the
+    configuration reads. `shift` is how far the host's clock on the wall is ahead of UTC.
+    `installation` is the program, and the folders that it needs."""
 
     job: str
     argv: Sequence[str]
@@ -45,6 +45,7 @@ class Plan(NamedTuple):
     needs: Needs
     installation: Sequence[Path]
     ttl: timedelta
+    kill_after: timedelta
     channels: int
     variables: Sequence[str]
 
@@ -107,6 +108,7 @@ def plan(
         needs=needs(config, job),
         installation=installation,
         ttl=job.lease.ttl or default_ttl(config.store.url),
+        kill_after=getattr(job.work, "kill_after", timedelta()),
         channels=channels,
         variables=variables,
     )

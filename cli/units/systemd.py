@@ -60,7 +60,7 @@ def service(plan: Plan, *, on_failure: str | None) -> str:
             "# for an approval; [alerts] tell of each once.",
             f"OnFailure={on_failure}",
         ]
-    stop = max(LEAST_STOP, plan.ttl)
+    stop = max(LEAST_STOP, plan.ttl + plan.kill_after)
     watch = max(LEAST_WATCH, plan.ttl) + plan.channels * TELLING
     called = [
         "Type=notify",
@@ -69,7 +69,7 @@ def service(plan: Plan, *, on_failure: str | None) -> str:
         *_variables(plan),
         "# Busy, out of time and stopped, the checkpoint saved: no failures.",
         f"SuccessExitStatus={' '.join(str(int(code)) for code in SUCCESS)}",
-        "# Asked to stop, it ends at a checkpoint; who takes longer loses one range.",
+        "# Asked to stop, it ends at a checkpoint; who takes longer is gone on with from there.",
         "KillMode=mixed",
         f"TimeoutStopSec={show_duration(stop)}",
         "# It hears of a call for as long as the lease is renewed, which needs progress.",

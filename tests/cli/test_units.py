@@ -396,3 +396,26 @@ def test_the_examples_are_what_is_printed() -> None:
         if os.environ.get("RECONCILE_TEST_UPDATE_SCREENS") == "1":
             path.write_text(text)
         assert path.read_text() == text, name
+
+
+COMMAND = """
+[jobs.entitlements]
+schedule = "30 2 * * *"
+command = "/usr/local/bin/backup.sh"
+kill_after = "2m"
+lease = { ttl = "10m" }
+"""
+
+
+def test_a_commands_service_leaves_it_what_it_may_need_and_the_time_to_end() -> None:
+    unit = systemd.service(planned(COMMAND), on_failure=None)
+    found = settings(unit)
+    assert found["ProtectSystem"] == ["yes"]
+    assert "\n# It starts /usr/local/bin/backup.sh, which may need what" in unit
+    assert found["TimeoutStopSec"] == ["12m"]
+    assert found["KillMode"] == ["mixed"]
+    assert "LogsDirectory" not in found
+    stored = systemd.service(
+        planned('[store]\nurl = "postgresql://u:p@db/x"\n' + COMMAND), on_failure=None
+    )
+    assert settings(stored)["LogsDirectory"] == ["reconcile"]
