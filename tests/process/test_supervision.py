@@ -167,6 +167,20 @@ def test_told_to_end_it_may_say_goodbye() -> None:
     assert (heard.ended.status, heard.ended.why, heard.ended.shortened) == (4, "terminated", None)
 
 
+def test_while_its_lease_is_renewed_it_has_all_of_kill_after_for_its_goodbye() -> None:
+    heard = Heard()
+    deaf = "trap '' TERM; sleep 2 & "
+    script = deaf + "trap 'wait $!; exit 4' TERM; echo up; while :; do sleep 9; done"
+    with supervised(shell(script, kill_after=20.0), ttl=2.0) as command:
+        heard.listen(command, lambda heard: bool(heard.output))
+        command.terminate()
+        while heard.ended is None:
+            command.extend(boot() + 2.0)
+            limit = boot() + 0.2
+            heard.listen(command, lambda heard, limit=limit: boot() > limit)
+    assert (heard.ended.status, heard.ended.why, heard.ended.shortened) == (4, "terminated", None)
+
+
 def test_one_that_ignores_the_signal_is_killed_after_a_while() -> None:
     heard = Heard()
     with supervised(shell("trap '' TERM; echo up; exec sleep 600", kill_after=0.3)) as command:

@@ -110,9 +110,9 @@ class Supervisor:
         self._deadline = self._term_at = self._over_at = 0.0
         self._linger_until = 0.0
         self._kill_at = 0.0
-        """When SIGTERM was sent, the time for SIGKILL; else 0."""
+        """Once SIGTERM was sent, the time for SIGKILL, if the deadline is not before it; else 0."""
+        self._told_at = 0.0
         self._shortened: float | None = None
-        self._was_killed = False
         self._leftovers: list[tuple[int, str]] = []
         self._survivors: list[tuple[int, str, str]] = []
 
@@ -164,7 +164,6 @@ class Supervisor:
 
     def kill(self) -> None:
         """SIGKILL to everybody, and wait until they are gone."""
-        self._was_killed = True
         if self._ended is None:
             ending.kill_group(self._pid)  # most often that is everybody, and at once
         if self._cgroup:
@@ -215,7 +214,7 @@ class Supervisor:
             self._stop("terminated")
         else:
             self._stop("killed")
-            self._kill_at = kernel.now()
+            self._told_at = self._kill_at = kernel.now()
 
     def _reap(self) -> bool:
         """Take note of who has ended; whether nobody is left. As every orphan becomes ours, to
@@ -242,6 +241,8 @@ class Supervisor:
         if now >= self._term_at:
             self._stop("deadline")
         if self._kill_at and now >= min(self._kill_at, self._over_at):
+            if now < self._kill_at:
+                self._shortened = now - self._told_at
             self.kill()
 
     def _stop(self, why: str) -> None:
@@ -249,10 +250,8 @@ class Supervisor:
         if self._kill_at:
             return
         self._why = self._why or why
-        now = kernel.now()
-        self._kill_at = min(now + self._kill_after, self._over_at)
-        if self._kill_at < now + self._kill_after - 0.001:
-            self._shortened = max(0.0, self._kill_at - now)
+        self._told_at = kernel.now()
+        self._kill_at = self._told_at + self._kill_after
         found = processes.descendants(os.getpid())
         if self._ended is not None:
             self._leftovers = [(one.pid, one.name) for one in found]
@@ -279,5 +278,5 @@ class Supervisor:
             self._why or "itself",
             self._leftovers[:_MOST_NAMED],
             self._survivors[:_MOST_NAMED],
-            self._shortened if self._was_killed else None,
+            self._shortened,
         )
