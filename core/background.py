@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _T = TypeVar("_T")
-_LOOKS_EVERY = 0.1
+LOOKS_EVERY = 0.1
 """Seconds."""
 
 
@@ -35,10 +35,10 @@ class Background(Generic[_T]):
         """What the call returns or raises. `watch` is called again and again meanwhile; what it
         raises ends the waiting."""
         try:
-            self._thread.join(_LOOKS_EVERY)
+            self._thread.join(LOOKS_EVERY)
             while self._thread.is_alive():
                 watch()
-                self._thread.join(_LOOKS_EVERY)
+                self._thread.join(LOOKS_EVERY)
         except BaseException:
             with self._lock:
                 self._is_left = True

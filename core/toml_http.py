@@ -122,7 +122,7 @@ def _paging(section: Section) -> PagingConfig:
     size_param, param = section.text("size_param"), section.text("param")
     found = PagingConfig(
         by=by,
-        size=section.whole("size", 1),
+        size=section.whole("size", 2 if by == "offset" else 1),
         size_param=size_param or plain.size_param,
         param=param or _PARAMS.get(by, ""),
         first=_or(section.whole("first", 0), plain.first),

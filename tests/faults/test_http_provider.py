@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -208,6 +209,53 @@ def test_pages_are_halved_where_the_server_fails_twice_with_one(
     with reading(provider, tmp_path, Calls(), by) as found:
         assert rows(found) == truth(provider)
     assert {call.query["limit"] for call in provider.calls} == {"10", "5"}
+
+
+class TestConcurrency:
+    """Pages that are asked for before those in front of them have come."""
+
+    @pytest.mark.parametrize("by", ["page", "offset"])
+    def test_so_many_are_under_way_at_a_time_and_used_in_their_order(
+        self, by: str, provider: Provider, tmp_path: Path
+    ) -> None:
+        provider.items, provider.delay = grants(300), 0.02
+        with reading(
+            provider, tmp_path, Calls(), by, lambda http: http._replace(concurrency=8)
+        ) as found:
+            assert rows(found) == truth(provider)
+        assert 2 <= provider.most_at_once <= 8
+        places = [(call.path, tuple(call.query.items())) for call in provider.calls]
+        assert len(places) == len(set(places)) <= 34, "none is asked for twice"
+
+    def test_a_fault_of_one_that_was_asked_for_early_is_asked_for_again(
+        self, provider: Provider, tmp_path: Path
+    ) -> None:
+        provider.items = grants(300)
+        for begin in (100, 110, 200):
+            provider.faults[begin] = [faults.status(500), faults.reset]
+        with reading(
+            provider, tmp_path, Calls(), "page", lambda http: http._replace(concurrency=4)
+        ) as found:
+            assert rows(found) == truth(provider)
+
+    @pytest.mark.skipif(not LONG, reason="takes 25 s")
+    def test_eight_at_a_time_are_six_times_as_fast(
+        self, provider: Provider, tmp_path: Path
+    ) -> None:
+        provider.items, provider.delay = grants(1000), 0.2
+        took = []
+        for at_a_time in (1, 8):
+            begun = time.monotonic()
+            with reading(
+                provider,
+                tmp_path / str(at_a_time),
+                Calls(),
+                "page",
+                lambda http, n=at_a_time: http._replace(concurrency=n),
+            ) as found:
+                assert rows(found) == truth(provider)
+            took.append(time.monotonic() - begun)
+        assert took[0] / took[1] >= 6, took
 
 
 class TestPauses:

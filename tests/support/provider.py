@@ -143,6 +143,7 @@ class Provider:
         self.delay = 0.0
         self.most = 1000
         self.lock = threading.Lock()
+        self.under_way = self.most_at_once = 0
         self.token = ""
         self.ends = threading.Event()
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -237,8 +238,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(provider.answer(parts.path, query, headers), provider)
 
     def _send(self, answer: Answer, provider: Provider) -> None:
+        with provider.lock:
+            provider.under_way += 1
+            provider.most_at_once = max(provider.most_at_once, provider.under_way)
         if answer.silent or provider.delay:
             provider.ends.wait(answer.silent or provider.delay)
+        with provider.lock:
+            provider.under_way -= 1
         data = answer.body or b""
         if answer.reset:
             linger = b"\1\0\0\0\0\0\0\0"

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
+from ...background import LOOKS_EVERY, Background
 from ...errors import AccessDenied, SourcePaused, SourceUnreachable, SourceUnusable
 from ...model import Rate
 from ...rates import show_rate
@@ -30,7 +32,6 @@ from .client import Unanswered, shown, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future
 
     from ...endpoints import Calls
     from ...errors import ReconcileError
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES = 5
+TIMEOUTS = 10
+"""An answer is waited for that many times as long as the API may be silent."""
 LONGEST_PAUSE = timedelta(days=1)
 """No provider's word is taken for more."""
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
@@ -88,11 +91,11 @@ class Caller:
         self,
         address: Callable[[int], str],
         read: Callable[[Reply], T],
-        begun: Future[Reply] | None = None,
+        begun: Background[Reply] | None = None,
     ) -> T:
         """The answer as `read` understands it, which may raise `Garbled`. `address` is told how
-        often the server has had a fault with this answer. `begun` is the first call, already
-        granted and under way.
+        often the server has had a fault with this answer. `begun` is the first call, which is
+        under way.
 
         Raises `SourceUnreachable`, `SourceUnusable`, `AccessDenied`, `SourcePaused`, `Gone`.
         """
@@ -100,7 +103,7 @@ class Caller:
         while True:
             url = address(faults)
             try:
-                reply = self._first(begun, url)
+                reply = (begun or self.begin(url)).result(self._patience())
             except Unanswered as unanswered:
                 fault: ReconcileError = unreachable(url, str(unanswered))
                 wait = None
@@ -129,9 +132,16 @@ class Caller:
                 raise fault
             self._pause(2.0 ** (tries - 1), fault)
 
-    def grant(self) -> None:
-        """Have one call granted, waiting for it. Raises `SourcePaused`."""
+    def begin(self, url: str) -> Background[Reply]:
+        """Have a call granted, waiting for that, and make it in the background. Raises
+        `SourcePaused`, `AccessDenied`, `SourceUnreachable`."""
         self._calls.go_on()
+        self._auth.prepare()
+        self._grant()
+        headers = headers_of(self._http, self._auth)
+        return Background(lambda: self._client.get(url, headers), lambda reply: None)
+
+    def _grant(self) -> None:
         budget = self._http.budget
         if budget is not None and self._made >= budget:
             raise SourcePaused(
@@ -149,16 +159,18 @@ class Caller:
             self._calls.wait(wait)
         self._made += 1
 
-    def send(self, url: str) -> Reply:
-        """Make a call that was granted; in any thread. Raises `Unanswered`."""
-        return self._client.get(url, headers_of(self._http, self._auth))
+    def _patience(self) -> Callable[[], None]:
+        """What is called while an answer is waited for: the run may have to end, and an answer
+        that comes a byte at a time is none."""
+        seconds = TIMEOUTS * self._http.timeout.total_seconds()
+        looks = count(1)
 
-    def _first(self, begun: Future[Reply] | None, url: str) -> Reply:
-        if begun is not None:
-            return begun.result()
-        self._auth.prepare()
-        self.grant()
-        return self.send(url)
+        def watch() -> None:
+            self._calls.go_on()
+            if next(looks) * LOOKS_EVERY > seconds:
+                raise Unanswered(f"no whole answer came in {seconds:,.0f}s")
+
+        return watch
 
     def _asked_to_wait(self, reply: Reply) -> float | None:
         """Seconds that the answer asks for; None where it says nothing that can be read. A

@@ -33,6 +33,8 @@ from ..sorting import encode
 from .answers import Garbled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ...http_config import PagingConfig
     from ...model import Json
     from .answers import Answered
@@ -87,6 +89,17 @@ class Pager:
         elif paging.by == "cursor" and place.at is not None:
             query.append((paging.param, str(place.at)))
         return with_query(self._url, query)
+
+    def ahead(self, place: Place, size: int | None) -> Iterator[str]:
+        """The addresses of this page and those after it, as far as they can be known before it
+        has come; none where the listing has no numbers."""
+        if self._paging.by not in ("page", "offset") or size is None or place.total is None:
+            return
+        overlap = self._paging.by == "offset"
+        items = place.items
+        while items < place.total:
+            yield self.address(place._replace(items=items), size)
+            items += size - 1 if overlap and items else size
 
     def after(self, place: Place, page: Answered) -> tuple[Answered, Place | None]:
         """What of a page is new, and the place after it; None at the end of the listing.
@@ -207,7 +220,9 @@ class Pager:
         return place.at if isinstance(place.at, int) else self._paging.first
 
     def fits(self, place: Place, size: int) -> bool:
-        """Whether the page of that size begins where reading stands."""
+        """Whether pages of that size can be asked for where reading stands."""
+        if size < (2 if self._paging.by == "offset" else 1):
+            return False
         return self._paging.by != "page" or place.items % size == 0
 
 

@@ -14,7 +14,7 @@ and the listing is read again, `READINGS` times in a run; then the run fails.
 from __future__ import annotations
 
 from datetime import timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from ...endpoints import Unordered
@@ -34,6 +34,7 @@ from .paging import Inconsistent, Pager, Place, digests, page_digest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ...background import Background
     from ...config import SourceConfig
     from ...endpoints import Calls
     from ...http_config import HttpConfig
@@ -111,6 +112,7 @@ class HttpReading:
         self._rows = Rows(self._answers, schema)
         self._pager = Pager(http.paging, url)
         self._size = http.paging.size
+        self._ahead: dict[str, Background[Reply]] = {}
         self._landing: Landing | None = None
         self._spool: Spool | None = None
         self._draft: Draft | None = None
@@ -164,6 +166,7 @@ class HttpReading:
         if self._spool is not None:
             self._spool.close()
             self._spool = None
+        self._ahead.clear()  # what they were for is not known any more
         landing.restart(self._calls.new_id(), self._calls.now())
 
     def _read(self, landing: Landing) -> Iterator[None]:
@@ -198,13 +201,29 @@ class HttpReading:
             return self._pager.address(place, self._size)
 
         try:
-            page, following = self._caller.ask(address, lambda reply: self._next(landing, reply))
+            begun = self._begun_ahead(place)
+            page, following = self._caller.ask(
+                address, lambda reply: self._next(landing, reply), begun
+            )
         except Gone as gone:
             if place.at is None or self._http.paging.by not in ("cursor", "link"):
                 raise gone.error from gone
             raise Inconsistent(f"its cursor has expired: {gone}") from gone
         items, _ = self._rows.items(page)
         landing.add(items, digests(page), following, self._calls.now())
+
+    def _begun_ahead(self, place: Place) -> Background[Reply] | None:
+        """The call for this page, if it is under way already. As many as may be are begun for
+        the pages after it: they are used in their order, whichever answer comes first."""
+        at_a_time = self._http.concurrency
+        if at_a_time == 1:
+            return None
+        wanted = list(islice(self._pager.ahead(place, self._size), at_a_time))
+        for url in wanted:
+            if url not in self._ahead:
+                self._ahead[url] = self._caller.begin(url)
+        self._ahead = {url: self._ahead[url] for url in wanted}
+        return self._ahead.pop(wanted[0]) if wanted else None
 
     def _next(self, landing: Landing, reply: Reply) -> tuple[Answered, Place | None]:
         """A page, and the place after it."""
@@ -230,7 +249,7 @@ class HttpReading:
 
     def _halve(self, place: Place) -> None:
         """Ask for smaller pages: some servers cannot make large ones in time."""
-        if self._size is not None and self._size > 1 and self._pager.fits(place, self._size // 2):
+        if self._size is not None and self._pager.fits(place, self._size // 2):
             self._size //= 2
 
     # --- in order
