@@ -38,10 +38,7 @@ def drill(call: Call) -> int:
     try:
         report = operation(app, FolderStage(call.env, as_written(url)), begins=begins)
     except Interrupted as error:
-        from ..render.drill import interrupted
-
-        call.env.words(interrupted(str(error)))
-        return ExitCode.SIGINT if call.env.stop.reason == "SIGINT" else ExitCode.SIGTERM
+        return _interrupted(call, str(error))
     code = ExitCode.OK if report.holds else ExitCode.FAILED
     if call.options.json:
         from ..render.drill import as_object
@@ -50,6 +47,18 @@ def drill(call: Call) -> int:
         call.env.data(line(as_object(report, code)))
     elif words or code:
         call.env.words(_ends(call, report))
+    return code
+
+
+def _interrupted(call: Call, left: str) -> int:
+    from ..render.drill import interrupted, interrupted_object
+    from ..render.objects import line
+
+    code = ExitCode.SIGINT if call.env.stop.reason == "SIGINT" else ExitCode.SIGTERM
+    if call.options.json:
+        call.env.data(line(interrupted_object(left, code)))
+    else:
+        call.env.words(interrupted(left))
     return code
 
 

@@ -88,3 +88,14 @@ def as_object(report: DrillReport, exit_code: int) -> dict[str, Any]:
             for one in report.findings
         ],
     }
+
+
+def interrupted_object(left: str, exit_code: int) -> dict[str, Any]:
+    """For programs, of a drill that was interrupted; `left` as in `interrupted`."""
+    return {
+        "exit": int(exit_code),
+        "holds": False,
+        "interrupted": True,
+        "removed": not left,
+        "rehearsals": [],
+    }

@@ -187,17 +187,23 @@ def test_what_a_killed_drill_leaves_dies_with_it_or_is_removed_by_prune(
     nothing_is_left(scene)
 
 
-def test_ctrl_c_ends_a_drill_with_nothing_left(
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_drill_with_nothing_left(
+    number: signal.Signals,
     second_night: Callable[[], tuple[Scene, Table]],
 ) -> None:
     scene, _ = second_night()
-    process = drilling.start(scene)
+    as_json = ["--json"] if number == signal.SIGTERM else []
+    process = drilling.start(scene, *as_json)
     eventually(lambda: is_at_work(scene, process.pid), "it rehearses")
     started = drilling.children(process.pid)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     done = drilling.ended(process)
-    assert done.code == 130, done.err
+    assert done.code == 128 + number, done.err
     assert "Traceback" not in done.err
-    assert done.err.endswith("Interrupted. Scratch area removed.\n")
+    if as_json:
+        assert done.json()["interrupted"] is done.json()["removed"] is True
+    else:
+        assert done.err.endswith("Interrupted. Scratch area removed.\n")
     drilling.wait_for_death(started)
     nothing_is_left(scene)

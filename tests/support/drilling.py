@@ -127,8 +127,8 @@ MORE = {
     ),
     "another checksum is recorded than was proved": Bug(
         "reconcile.core.journal",
-        "checksum=proof.observed,",
-        "checksum=proof.observed + proof.observed,",
+        "else proof.observed,",
+        "else proof.observed + proof.observed,",
         "proof",
         6,
         "recounted",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support import drilling
 from support.fakes import FakeClock, outside
 
 from reconcile.cli.render.drill import as_object, text
@@ -94,6 +96,14 @@ def test_no_job_of_a_user_has_a_name_of_the_drills(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}: is a name that drill needs for itself"):
         parse([(Path("/srv/reconcile.toml"), JOB.format(name=name))], {})
     assert parse([(Path(f"/tmp/{name}/reconcile.toml"), JOB.format(name=name))], {}).jobs
+
+
+@pytest.mark.parametrize("bug", [*drilling.BUGS.values(), *drilling.MORE.values()])
+def test_what_tests_make_a_bug_of_stands_in_the_program(bug: drilling.Bug) -> None:
+    found = find_spec(bug.module)
+    assert found is not None
+    assert found.origin is not None
+    assert bug.right in Path(found.origin).read_text()
 
 
 HOLDS = Finding("proof", 6, Verdict.HOLDS, "count and checksum agree", {"rows": 924})

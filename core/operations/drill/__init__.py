@@ -66,6 +66,9 @@ NAMES = (
 )
 """All rehearsals, in the order in which they are told."""
 
+MOST_SECONDS = 60.0
+"""A drill takes less than half of that, unless something hangs, or the machine is very busy."""
+
 
 def drill(
     app: Application,
@@ -140,6 +143,8 @@ def _rehearse(app: Application, stage: Stage, now: datetime, only: Sequence[str]
     findings: list[Finding] = []
     nights: list[Proved] = []
 
+    ends = app.runtime.clock.boot() + MOST_SECONDS
+
     def play(row: list[Part]) -> None:
         # Each thread has a connection of its own.
         with closing(app.open_store()) as store:
@@ -147,7 +152,7 @@ def _rehearse(app: Application, stage: Stage, now: datetime, only: Sequence[str]
                 made: list[Proved] = []
 
                 def rehearse(one: Part = one, made: list[Proved] = made) -> Finding:
-                    at = Rehearsal(app.runtime, store, stage, one.script, now)
+                    at = Rehearsal(app.runtime, store, stage, one.script, now, ends)
                     found, proved = one.rehearse(at)
                     made += proved
                     return found

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 CROWD = 20
 AFTER = 17
 RANGES = 24
-COMPLETED, BUSY = 0, 75
+COMPLETED, BUSY, KILLED = 0, 75, -9
 
 
 def one_holder(at: Rehearsal) -> tuple[Finding, list[Proved]]:
@@ -93,6 +93,8 @@ def killed(at: Rehearsal) -> tuple[Finding, list[Proved]]:
             f"the store says {record.ranges_done} ranges, and the target {AFTER + 1}"
         )
     first.kill()
+    if first.ended() != KILLED:
+        raise NotRehearsed(f"it ended with {first.ended()} before it was killed")
     second = at.scene.start()
     code = at.end(second)
     record = at.interval()

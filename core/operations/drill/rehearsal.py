@@ -36,11 +36,19 @@ class Rehearsal:
     the scratch target, and by this host's clock."""
 
     def __init__(
-        self, runtime: Runtime, store: Store, stage: Stage, script: Script, now: datetime
+        self,
+        runtime: Runtime,
+        store: Store,
+        stage: Stage,
+        script: Script,
+        now: datetime,
+        ends: float,
     ) -> None:
+        """`now` is by the store's clock; at `ends`, seconds since boot, all waiting is over."""
         self.runtime = runtime
         self.store = store
         self.now = now
+        self._ends = ends
         self.script = script
         self.scene = stage.scene(script)
         self.key = LeaseKey(script.job)
@@ -59,6 +67,8 @@ class Rehearsal:
                 return found
             if self.runtime.stop.reason is not None:
                 raise Interrupted
+            if self.clock() > self._ends:
+                raise NotRehearsed(f"{awaited} was waited for until the drill's time was over")
             if self.clock() > give_up:
                 raise NotRehearsed(f"{awaited} was waited for in vain for {seconds:.0f} s")
             self.runtime.clock.wait(LOOK, Event())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HEARD = 2
 """So many ranges are heard to be committed before the holder stops, with one more behind them."""
 RANGES = 6
-COMPLETED, FENCED_OUT = 0, 80
+COMPLETED, FAILED, FENCED_OUT = 0, 1, 80
 KILLED = -9
 """It was ended by the one that took over, as a stopped process that has a lock may be."""
 LATE = 1 << 40
@@ -111,6 +111,13 @@ def no_progress(at: Rehearsal) -> tuple[Finding, list[Proved]]:
     over = at.clock()
     if ended_at is None and old.ended() is None:
         raise Broke(8, f"it still lived when its lease was over, {over - begun:.1f} s on")
+    if last == begun or old.ended() != FAILED:
+        old.let_go()
+        raise NotRehearsed(
+            "it did not renew while it hung"
+            if last == begun
+            else f"it ended with {old.ended()}: {old.last_words()}"
+        )
     next_one = at.scene.start()
     generation = lease.fence.generation
     at.until(lambda: _generation(at) > generation, "a takeover")
