@@ -367,3 +367,41 @@ def test_rights_are_judged_as_this_user_has_them(well: Cli, tmp_path: Path) -> N
     texts = [text for _, text, _ in found(shown)]
     assert any("may not write the folder" in text and "of the store" in text for text in texts)
     assert any("may not write the file" in text and "app.db" in text for text in texts)
+
+
+def test_what_units_prints_is_found_where_it_was_put(well: Cli) -> None:
+    host = well.folder.parent / "host"
+    crontab(well, "")
+    printed = well("units", "entitlements", "--crontab")
+    assert printed.code == 0
+    assert "no crontab line" in well("doctor").data
+    crontab(well, printed.data)
+    assert "entitlements: crontab of svc-rec line" in " ".join(well("doctor").data.split())
+    crontab(well, "")
+    units = host / "etc/systemd/system"
+    (units / "timers.target.wants").mkdir(parents=True)
+    assert well("units", "entitlements", "--systemd", "--output", str(units)).code == 0
+    name = "reconcile-entitlements.timer"
+    assert f"systemctl enable --now {name}" in well("doctor").data
+    (units / "timers.target.wants" / name).symlink_to(units / name)
+    assert f"entitlements: {name}, at least every 10m" in " ".join(well("doctor").data.split())
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("etc/crontab", "*/10 * * * * svc-rec /usr/bin/reconcile run entitlements\n"),
+        ("etc/cron.d/night", "SHELL=/bin/sh\n*/5 * * * * root reconcile run --all\n"),
+        ("etc/cron.hourly/night", "#!/bin/sh\n# nightly\nexec reconcile -q run entitlements\n"),
+    ],
+)
+def test_tables_of_the_system_are_read_too(place: str, text: str, well: Cli) -> None:
+    crontab(well, "")
+    path = well.folder.parent / "host" / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    assert well("doctor").code == 0
+    assert f"/{place} line" in "".join(well("doctor").data.split()).replace("line", " line")
+    path.unlink()
+    assert "no crontab line" in well("doctor").data
