@@ -130,6 +130,20 @@ def damaged(cli: Cli) -> None:
     path.write_bytes(data)
 
 
+def spoiled(cli: Cli) -> None:
+    """One page is not what it was; everything else is."""
+    path = cli.folder / "reconcile.db"
+    database = sqlite3.connect(path)
+    (root,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name='record'").fetchone()
+    (size,) = database.execute("PRAGMA page_size").fetchone()
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+    data = bytearray(path.read_bytes())
+    begin = (root - 1) * size
+    data[begin + 8 : begin + 40] = b"\xff" * 32
+    path.write_bytes(data)
+
+
 def edit(old: str, new: str) -> Callable[[Cli], None]:
     def change(cli: Cli) -> None:
         assert old in CONFIG
@@ -176,6 +190,13 @@ FAULTS: dict[str, tuple[Callable[[Cli], Any], str, str, str, str]] = {
         "chmod 0600 ",
     ),
     "a store that is damaged": (damaged, "fail", "store", "damaged", "restore it from a copy"),
+    "a store of which a page is spoiled": (
+        spoiled,
+        "fail",
+        "store",
+        "is damaged: ",
+        "goes on from what the target knows",
+    ),
     "no crontab line": (
         lambda cli: crontab(cli, "# none\n"),
         "warn",

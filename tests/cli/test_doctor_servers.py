@@ -84,6 +84,11 @@ def test_a_role_with_least_privileges_has_all_that_it_needs_once_the_statements_
         after = cli("doctor", "--json")
         assert (after.code, told(after)) == (0, [])
         assert "fenced: fence row and change log are in the target" in after.data
+        bed.server.do(f'REVOKE UPDATE ON "{schema}".lease FROM {role}')
+        bed.do(f"REVOKE INSERT ON reconcile_changes FROM {role}")
+        lacking = [text for _, text, _ in told(cli("doctor", "--json"))]
+        assert f"role {role} lacks UPDATE on lease" in lacking
+        assert f"role {role} lacks INSERT on reconcile_changes" in lacking
     finally:
         bed.server.drop(schema)
         bed.do(f"DROP OWNED BY {role}")
