@@ -1,4 +1,5 @@
-"""Makes reconcile.1 and reconcile.toml.5 from what the program declares: python man/make.py.
+"""Makes reconcile.1, reconcile.toml.5 and the completion scripts from what the program declares:
+python man/make.py.
 
 Commands, options and exit statuses are the program's own declarations and docstrings; keys and
 their defaults are those that it reads. Prose stands in the templates beside this file (`*.in`) and
@@ -17,6 +18,7 @@ from textwrap import wrap
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
+from reconcile.cli.completion import SHELLS, script  # noqa: E402
 from reconcile.cli.completion.tables import Arg, Command, Kind, Opt, table  # noqa: E402
 from reconcile.cli.exit_codes import ExitCode  # noqa: E402
 from reconcile.core import toml_defaults, toml_http  # noqa: E402
@@ -195,3 +197,5 @@ def _text(line: str) -> str:
 if __name__ == "__main__":
     for one in PAGES:
         (HERE / one).write_text(page(one), encoding="utf-8")
+    for shell, file in SHELLS.items():
+        (HERE.parent / "completions" / file).write_text(script(shell), encoding="utf-8")

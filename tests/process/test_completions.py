@@ -40,7 +40,7 @@ BEGIN = {
 @pytest.mark.parametrize("shell", list(SHELLS))
 def test_the_kept_script_is_the_one_that_is_made(shell: str) -> None:
     kept = (COMPLETIONS / SHELLS[shell]).read_text()
-    assert kept == script(shell), f"make it anew: reconcile completion {shell}"
+    assert kept == script(shell), "make it anew: python man/make.py"
 
 
 @pytest.fixture
