@@ -100,7 +100,8 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def _info(declared: Option | Argument) -> Any:
     if isinstance(declared, Argument):
-        return typer.Argument(metavar=declared.metavar, help=declared.help)
+        # typer puts brackets around what may be left out, by itself.
+        return typer.Argument(metavar=declared.metavar.strip("[]"), help=declared.help)
     return typer.Option(
         *declared.spellings,
         metavar=declared.metavar,

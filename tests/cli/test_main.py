@@ -304,3 +304,12 @@ def test_a_name_with_control_characters_is_one_line_and_moves_no_cursor(cli: Cli
     assert cli("run", "entitlements").words == (
         "reconcile: a\\nb\\x1b[2Jc.db is gone\n  look at a\\x07b\n"
     )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_each_command_fits_eighty_columns(name: str, cli: Cli) -> None:
+    shown = cli(name, "--help")
+    assert shown.code == 0
+    assert max(map(len, shown.data.splitlines())) <= 80
+    assert "[[" not in shown.data
+    assert "xit status" in shown.data.replace("\n  ", " ")
