@@ -151,7 +151,7 @@ complete -c reconcile -n __reconcile_none -a config -d 'Check the configuration 
 complete -c reconcile -n '__reconcile_at config 0' -a '(__reconcile_ask jobs)'
 
 complete -c reconcile -n __reconcile_none -a doctor -d 'Check everything, and say how to mend it.'
-complete -c reconcile -n '__reconcile_is doctor' -l ddl -d 'Print the statements that an administrator runs, and look at nothing.'
+complete -c reconcile -n '__reconcile_is doctor' -l ddl -d 'Print what an administrator runs where jobs may not create tables.'
 complete -c reconcile -n '__reconcile_is doctor' -l test-alert -d 'Send one alert to each channel, call each heartbeat once.'
 complete -c reconcile -n '__reconcile_at doctor 0' -a '(__reconcile_ask jobs)'
 

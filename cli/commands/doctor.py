@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OneJobArgument = Annotated[str | None, Argument("[JOB]", "This job only; all jobs without it.")]
 DdlOption = Annotated[
     bool,
-    Option(("--ddl",), "Print the statements that an administrator runs, and look at nothing."),
+    Option(("--ddl",), "Print what an administrator runs where jobs may not create tables."),
 ]
 TestAlertOption = Annotated[
     bool, Option(("--test-alert",), "Send one alert to each channel, call each heartbeat once.")

@@ -426,3 +426,31 @@ def test_tables_of_the_system_are_read_too(place: str, text: str, well: Cli) -> 
     assert f"/{place} line" in "".join(well("doctor").data.split()).replace("line", " line")
     path.unlink()
     assert "no crontab line" in well("doctor").data
+
+
+def test_who_may_not_read_the_spool_has_his_own_crontab_asked_for(
+    well: Cli, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("not run: root missing, to be somebody else for a moment")
+    host = tmp_path / "host"
+    (host / "etc").mkdir()
+    (host / "etc/crontab").write_text("# nobody but root\n")
+    (host / "etc/crontab").chmod(0o600)
+    (host / "var/spool/cron/crontabs").chmod(0o700)
+    program = well.folder / "crontab"
+    program.write_text(f"#!/bin/sh\n[ \"$*\" = -l ] && echo '{CRONTAB.strip()}'\n")
+    for path in (program, well.folder, tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        path.chmod(0o755)
+    well.environ = {**well.environ, "PATH": str(well.folder)}
+    os.seteuid(65534)
+    try:
+        shown = well("doctor", "--json")
+    finally:
+        os.seteuid(0)
+    called = [text for subject, text, _ in found(shown, "ok") if subject == "triggers"]
+    assert called == ["entitlements: crontab of nobody line 1, at least every 10m"]
+    unread = [text for subject, text, _ in found(shown, "warn") if subject == "triggers"]
+    assert unread == [
+        f"{host}/etc/crontab may not be read by nobody, and may hold what calls a job"
+    ]
