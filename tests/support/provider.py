@@ -11,6 +11,7 @@ import json
 import socket
 import threading
 import time
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -200,8 +201,7 @@ class Provider:
         if path == "/offset":
             return int(query.get("offset", "0"))
         after = query.get("cursor") or query.get("after") or ""
-        at = next((n for n, item in enumerate(self.items) if item["id"] > after), len(self.items))
-        return at if after else 0
+        return bisect_right(self.items, after, key=lambda item: str(item["id"])) if after else 0
 
     def _after(self, answer: Answer) -> str:
         assert answer.next is not None
