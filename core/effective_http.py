@@ -45,15 +45,29 @@ def settings(source: SourceConfig, written: object, job: Mapping[str, object]) -
     paging = table.get("paging")
     for key, told in defaults().items():
         _, _, rest = key.partition(".")
-        if rest == "auth":
+        if rest in ("auth", "accounts"):
             continue
         inner, _, name = rest.rpartition(".")
         holder = source.http.paging if inner else source.http
         there = (paging if isinstance(paging, dict) else {}) if inner else table
         yield _setting(key, getattr(holder, name), name in there, told)
+    accounts = table.get("accounts")
+    if isinstance(accounts, dict):
+        yield from _written("source.accounts", accounts)
     auth = table.get("auth")
     if isinstance(auth, dict):
         yield from _auth(auth)
+
+
+def _written(table: str, values: Mapping[str, Json]) -> Iterator[Setting]:
+    """A table as it is written, its inner ones last."""
+    for name, value in values.items():
+        if not isinstance(value, dict):
+            shown = mask_address(value) if isinstance(value, str) else value
+            yield Setting(f"{table}.{name}", shown, True)
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _written(f"{table}.{name}", value)
 
 
 def _auth(auth: Mapping[str, object]) -> Iterator[Setting]:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .model import Rate
 
 
+ACCOUNT = "{account}"
+"""Where the account stands in the address of a look-up."""
+
+
 class PagingConfig(NamedTuple):
     """`[jobs.NAME.source.paging]`. `by`: `none`, `cursor`, `page`, `offset` or `link`.
 
@@ -49,10 +53,22 @@ class AuthConfig(NamedTuple):
     scope: str | None = None
 
 
+class AccountsConfig(NamedTuple):
+    """`[jobs.NAME.source.accounts]`: the listing of the accounts that are looked up one by one.
+    `value` is the path of the account in a row."""
+
+    url: str
+    rows: str
+    value: str
+    paging: PagingConfig
+
+
 class HttpConfig(NamedTuple):
     """An HTTP API as a source. `rows` is the path of the rows in an answer, `values` leads from
     our columns to paths in a row. `rate` bounds the calls of all processes, `budget` those of
     one run, `timeout` how long one may be silent. `concurrency` calls are under way at a time.
+    With `accounts` each of them is looked up; of one that is not there (404) `missing` says whether
+    it is left `apart` or has `nothing`.
     """
 
     rows: str = ""
@@ -64,3 +80,5 @@ class HttpConfig(NamedTuple):
     budget: int | None = None
     timeout: timedelta = timedelta(seconds=30)
     concurrency: int = 1
+    accounts: AccountsConfig | None = None
+    missing: str = "apart"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from . import placeholders
 from .config import SourceConfig
 from .errors import ConfigError
-from .http_config import AuthConfig, HttpConfig, PagingConfig
+from .http_config import ACCOUNT, AccountsConfig, AuthConfig, HttpConfig, PagingConfig
 from .json_paths import PathError, parse_rows, parse_value
 from .rates import parse_rate
 from .toml_endpoints import refuse_policy
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .toml_endpoints import Shared
     from .toml_values import Section
 
+MISSING = ("apart", "nothing")
 PAGINGS = ("none", "cursor", "page", "offset", "link")
 _PARAMS = {"cursor": "cursor", "page": "page", "offset": "offset"}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
@@ -37,6 +38,7 @@ def defaults() -> dict[str, str]:
         "source.budget": "none",
         "source.timeout": f"{plain.timeout.total_seconds():.0f}s",
         "source.concurrency": str(plain.concurrency),
+        "source.missing": plain.missing,
         "source.paging.by": paging.by,
         "source.paging.size": "none: as many as the API gives",
         "source.paging.size_param": paging.size_param,
@@ -47,6 +49,7 @@ def defaults() -> dict[str, str]:
         "source.paging.total": "none",
         "source.paging.first": str(paging.first),
         "source.auth": "none",
+        "source.accounts": "none",
     }
 
 
@@ -57,6 +60,8 @@ def read_http_source(job: Section, shared: Shared) -> SourceConfig | None:
         url = _address(job, "source", job.text("source"))
         if url is None:
             return None
+        if ACCOUNT in url:
+            _refuse_account(job, "source")
         return SourceConfig("http", url, shared.account, shared.columns, http=HttpConfig())
     section = job.section("source")
     refuse_policy(section)
@@ -71,6 +76,7 @@ def read_http_source(job: Section, shared: Shared) -> SourceConfig | None:
     account, columns = section.text("account"), section.texts("columns")
     null = section.texts("null", empty=True)
     http = _http(section)
+    _check_lookups(section, key, url or "", http)
     section.finish()
     if url is None or ("type" in section and kind is None):
         return None
@@ -84,19 +90,37 @@ def read_http_source(job: Section, shared: Shared) -> SourceConfig | None:
     )
 
 
+def _check_lookups(section: Section, key: str, url: str, http: HttpConfig) -> None:
+    """Refuse half of what it takes to look accounts up."""
+    if "accounts" not in section:
+        if ACCOUNT in url:
+            _refuse_account(section, key)
+        if "missing" in section:
+            section.wrong("missing", "is for accounts that are looked up", "take it out")
+        return
+    if url and ACCOUNT not in url:
+        section.wrong(key, f"has no {ACCOUNT} in it", "write where it stands, or no accounts")
+    if http.paging.by != "none":
+        section.wrong("paging", "is not for look-ups", "take it out; see accounts.paging")
+
+
+def _refuse_account(section: Section, key: str) -> None:
+    text = f"has {ACCOUNT} in it, and nothing says which accounts there are"
+    section.wrong(key, text, 'write [source.accounts] with url = "https://HOST/users"')
+
+
 def _http(section: Section) -> HttpConfig:
     plain = HttpConfig()
     rows = section.text("rows") or plain.rows
-    try:
-        parse_rows(rows)
-    except PathError as error:
-        section.wrong("rows", str(error), 'write for example rows = "data"')
+    _check_rows(section, rows)
     values = section.section("values")
     paths = {name: values.text(name) for name in values.names()}
     for name, path in paths.items():
         _check_path(values, name, path)
     headers = _headers(section.section("headers"))
     timeout = section.duration("timeout") or plain.timeout
+    accounts = _accounts(section.section("accounts")) if "accounts" in section else None
+    missing = section.choice("missing", MISSING) or plain.missing
     concurrency = section.whole("concurrency", 1) or plain.concurrency
     if concurrency > MOST_AT_A_TIME:
         section.wrong("concurrency", f"is {concurrency}", f"write at most {MOST_AT_A_TIME}")
@@ -110,7 +134,22 @@ def _http(section: Section) -> HttpConfig:
         budget=section.whole("budget", 1),
         timeout=timeout,
         concurrency=concurrency,
+        accounts=accounts,
+        missing=missing,
     )
+
+
+def _accounts(section: Section) -> AccountsConfig | None:
+    """The listing of accounts; None where something it cannot do without is wrong."""
+    url = _address(section, "url", section.text("url"))
+    if "url" not in section:
+        section.wrong("", "has no url", 'write for example url = "https://HOST/users"')
+    rows, value = section.text("rows") or "", section.text("value") or "id"
+    _check_rows(section, rows)
+    _check_path(section, "value", value)
+    paging = _paging(section.section("paging"))
+    section.finish()
+    return None if url is None else AccountsConfig(url, rows, value, paging)
 
 
 def _paging(section: Section) -> PagingConfig:
@@ -211,7 +250,7 @@ def _address(section: Section, key: str, text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        placeholders.check(text)
+        placeholders.check(text.replace(ACCOUNT, ""))
         parts = urlsplit(text)
         port = parts.port
     except ConfigError as error:
@@ -226,6 +265,13 @@ def _address(section: Section, key: str, text: str | None) -> str | None:
         section.wrong(key, "has a name, a password or a # in it", "see source.auth")
         return None
     return text
+
+
+def _check_rows(section: Section, rows: str) -> None:
+    try:
+        parse_rows(rows)
+    except PathError as error:
+        section.wrong("rows", str(error), 'write for example rows = "data"')
 
 
 def _check_path(section: Section, name: str, path: str | None) -> None:

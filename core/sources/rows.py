@@ -124,6 +124,10 @@ class Rows:
         items += [(account, *nothing, said[account], why) for account, why in bad.items()]
         return items, len(accounts)
 
+    def normal(self, account: str) -> str:
+        """The account as the schema's key policy has it."""
+        return account if self._normalise is None else self._normalise(account)
+
     def settled(self, account: str, items: list[Item]) -> tuple[list[Item], str | None]:
         """The rows of one account from all its items, or none and why it is bad."""
         width = len(self._schema.columns)

@@ -116,6 +116,10 @@ class Spools:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         return self._folder / f"{self._prefix}{name}"
 
+    def spool_path(self, fingerprint: str) -> Path:
+        """Where the spool of that reading is kept."""
+        return self._path(fingerprint)
+
     def refusal(self, error: OSError) -> SourceUnreachable | AccessDenied:
         """What to tell people of a spool that could not be written or read."""
         why = error.strerror or str(error)

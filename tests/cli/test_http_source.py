@@ -78,3 +78,29 @@ def test_doctor_asks_for_the_first_page_and_changes_nothing(tmp_path: Path) -> N
         said = " ".join(scene.run("doctor").out.split())
         assert "answers 403: it does not let this caller in" in said
         assert not (tmp_path / "reconcile.db-spool").exists()
+
+
+def test_a_night_of_look_ups_leaves_alone_whose_look_up_fails(tmp_path: Path) -> None:
+    with Provider(grants(120)) as provider:
+        scene = api_scene(tmp_path, provider)
+        file = tmp_path / "reconcile.toml"
+        head = file.read_text().partition("[jobs.entitlements.source]")[0]
+        file.write_text(
+            head.replace("range_size", 'max_wait = "1s"\nrange_size')
+            + f'[jobs.entitlements.source]\nurl = "{provider.url}/users/{{account}}"\n'
+            'rows = "grants"\nconcurrency = 4\n'
+            f'accounts = {{ url = "{provider.url}/users", rows = "data" }}\n'
+        )
+        assert scene.run("run", "entitlements").code == 0
+        assert scene.rows() == table(provider)
+        assert len(provider.calls) == 1 + 120
+        provider.of_account["acct-00007"] = [status(500)] * 99
+        provider.items = [i for i in provider.items if i["account_id"] != "acct-00009"]
+        ran = scene.run("rerun", "entitlements", NIGHT, "-m", "again")
+        assert ran.code == 3
+        assert "acct-00007" in ran.err
+        assert scene.rows() == table(provider), "acct-00009 is gone, and acct-00007 is as it was"
+        said = " ".join(scene.run("doctor").out.split())
+        assert "119 rows on the first page, that is all" in said
+        shown = scene.run("config").out
+        assert f'[jobs.entitlements.source.accounts]\nurl = "{provider.url}/users"' in shown

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reconcile.core.config import SourceConfig
 from reconcile.core.endpoints import BrokenOff
-from reconcile.core.http_config import HttpConfig, PagingConfig
+from reconcile.core.http_config import AccountsConfig, HttpConfig, PagingConfig
 from reconcile.core.model import Interval, Rate
 from reconcile.core.rows import Column, ColumnKind, Row, Schema
 from reconcile.core.sources import open_source
@@ -83,8 +83,14 @@ def reading(
     change: Callable[[HttpConfig], HttpConfig] = lambda http: http,
 ) -> Iterator[HttpReading]:
     """The provider's grants as one run reads them."""
-    http = change(HttpConfig(rows="data", paging=PAGINGS[by], timeout=timedelta(seconds=1)))
+    http = change(
+        HttpConfig(rows="data", paging=PAGINGS.get(by, CURSOR), timeout=timedelta(seconds=1))
+    )
     path = f"{provider.url}/{PATHS.get(by, by)}"
+    if by == "lookups":
+        accounts = AccountsConfig(f"{provider.url}/users", "data", "id", PagingConfig())
+        http = change(HttpConfig(rows="grants", accounts=accounts))
+        path = f"{provider.url}/users/{{account}}"
     source = open_source(SourceConfig("http", path, http=http), Spools(folder, "entitlements"))
     found = source.open(TONIGHT, SCHEMA, calls)
     assert isinstance(found, HttpReading)

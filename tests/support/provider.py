@@ -1,8 +1,9 @@
 """An HTTP API of our own on the loopback, whose answers can be made wrong page by page.
 
 `Provider` serves a list of grants at /cursor, /page, /offset, /link and /all, paged by as many
-as are asked for, and notes every call. What goes wrong is scripted: `faults[n]` are what
-happens to the next calls for the page that begins at item n, in order, until none is left.
+as are asked for, the accounts at /users, and those of one at /users/ACCOUNT. It notes every
+call. What goes wrong is scripted: `faults[n]` are what happens to the next calls for the page that
+begins at item n, in order, until none is left; `of_account[a]` those to look-ups of an account.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 Item = dict[str, Any]
 
@@ -139,6 +140,7 @@ class Provider:
         self.items = items
         self.calls: list[Call] = []
         self.faults: dict[int, list[Fault]] = defaultdict(list)
+        self.of_account: dict[str, list[Fault]] = defaultdict(list)
         self.always: Fault | None = None
         self.later: list[Callable[[], None]] = []
         self.delay = 0.0
@@ -167,6 +169,10 @@ class Provider:
     def answer(self, path: str, query: dict[str, str], headers: dict[str, str]) -> Answer:
         with self.lock:
             self.calls.append(Call(time.monotonic(), path, query, headers))
+            if path.startswith("/users/"):
+                return self._looked_up(unquote(path.removeprefix("/users/")))
+            if path == "/users":
+                return Answer([], 0, None, 0, body=json.dumps({"data": self.users}).encode())
             size = min(int(query.get("limit", self.most)), self.most)
             begin = self._begin(path, query, size)
             end = len(self.items) if path == "/all" else begin + size
@@ -194,6 +200,22 @@ class Provider:
                 act()
             self.later.clear()
             return found
+
+    def _looked_up(self, account: str) -> Answer:
+        found = [item for item in self.items if item["account_id"] == account]
+        answer = Answer(found, 0, None, len(found))
+        if self.of_account.get(account):
+            self.of_account[account].pop(0)(self, answer)
+        elif not found:
+            status(404)(self, answer)
+        if answer.body is None:
+            answer.body = json.dumps({"grants": answer.items}).encode()
+        return answer
+
+    @property
+    def users(self) -> list[Item]:
+        """The accounts, in an order of their own."""
+        return [{"id": a} for a in sorted({i["account_id"] for i in self.items}, reverse=True)]
 
     def _begin(self, path: str, query: dict[str, str], size: int) -> int:
         if path == "/page":

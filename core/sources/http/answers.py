@@ -79,6 +79,9 @@ class AnswerReader:
         names[0] = config.account or names[0]
         self.readers = [value_reader(column.kind, config.null) for column in schema.columns]
         self._paths = [_path(name, http) for name in names]
+        self.asked: str | None = None
+        """The account that was asked for, where a row need not say it."""
+        self._says_account = names[0] in http.values or http.accounts is None
         self._rows = parse_rows(http.rows)
         self._where = http.rows
 
@@ -108,8 +111,8 @@ class AnswerReader:
         assert isinstance(block, Answered), "nothing else is read"
         found = []
         for number, items in enumerate(block.rows, 1):
-            values = []
-            for path, name in self._paths:
+            values = [] if self._says_account else [self.asked]
+            for path, name in self._paths if self._says_account else self._paths[1:]:
                 try:
                     values.append(value_at(items, path))
                 except Missing as error:
@@ -118,6 +121,8 @@ class AnswerReader:
                         f"{name} is not there: the row {error}",
                         hint="write in source.values where it is; null says that there is none",
                     ) from error
+            if self.asked is not None and values[0] != self.asked:
+                raise block.unusable(number, f"it is of {values[0]!r}, not of {self.asked!r}")
             found.append(tuple(values))
         return found, 0
 

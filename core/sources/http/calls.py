@@ -56,9 +56,10 @@ _SPACING = 1.02
 class Gone(Exception):
     """The API does not know what was asked for (any more), as a cursor that has expired."""
 
-    def __init__(self, error: ReconcileError) -> None:
+    def __init__(self, error: ReconcileError, status: int) -> None:
         super().__init__(str(error))
         self.error = error
+        self.status = status
 
 
 class Caller:
@@ -122,7 +123,7 @@ class Caller:
                     fault, wait = _denied(url, reply), None
                 else:
                     error = refusal(url, reply)
-                    raise Gone(error) if reply.status in _GONE else error
+                    raise Gone(error, reply.status) if reply.status in _GONE else error
             begun = None
             if wait:
                 self._wait_as_told(wait, url)

@@ -10,9 +10,12 @@ from .answers import AnswerReader, Garbled
 from .auth import Auth
 from .calls import headers_of, refusal
 from .client import Client, Unanswered, shown, unreachable
+from .lookups import accounts_alone, accounts_of
 from .paging import Inconsistent, Pager, Place
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...config import SourceConfig
     from ...rows import Schema
 
@@ -28,10 +31,15 @@ class FirstPage(NamedTuple):
     more: bool
 
 
-def look(config: SourceConfig, url: str, schema: Schema) -> FirstPage:
-    """Ask once. Raises `SourceUnreachable`, `SourceUnusable`, `AccessDenied`, `ConfigError`."""
+def look(config: SourceConfig, fill_in: Callable[[str], str], schema: Schema) -> FirstPage:
+    """Ask once; where accounts are looked up, for the listing of those. `fill_in` puts an interval
+    into an address. Raises `SourceUnreachable`, `SourceUnusable`, `AccessDenied`, `ConfigError`."""
     http = config.http
     assert http is not None, "that is what makes it an API"
+    url = fill_in(config.path if http.accounts is None else http.accounts.url)
+    if http.accounts is not None:
+        name = config.account or schema.account.name
+        http, schema = accounts_of(http, http.accounts, name), accounts_alone(schema)
     client = Client(min(SECONDS, http.timeout.total_seconds()), 1)
     try:
         auth = Auth(http.auth, client)

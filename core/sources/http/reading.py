@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...endpoints import Unordered
 from ...errors import SourcePaused, SourceUnusable
+from ...http_config import ACCOUNT
 from ...placeholders import is_dated
 from ...rows import Page
 from ..rows import Rows
@@ -33,6 +34,7 @@ from .paging import Inconsistent, Pager, Place, digests, page_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from ...background import Background
     from ...config import SourceConfig
@@ -69,17 +71,27 @@ class HttpSource:
         self._fill = fill_in
         self._max_age = max_age
         self._max_wait = max_wait
-        self.dated = is_dated(config.path)
+        self.dated = is_dated(config.path.replace(ACCOUNT, ""))
 
     def describe(self, interval: Interval | None) -> str:
         """Type and address, without what stands in its query."""
         path = self._config.path
-        return f"http {shown(path if interval is None else self._fill(path, interval))}"
+        return f"http {shown(path if interval is None else self._filled(path, interval))}"
+
+    def _filled(self, url: str, interval: Interval) -> str:
+        """The address for an interval; where an account stands in it stays."""
+        return ACCOUNT.join(self._fill(part, interval) for part in url.split(ACCOUNT))
 
     def open(self, interval: Interval, schema: Schema, calls: Calls | None = None) -> HttpReading:
         """See `endpoints.Source`. Nothing is asked for yet."""
-        url = self._fill(self._config.path, interval)
-        reading = HttpReading(self._config, self._http, url, schema, self._spools, interval.key)
+        url = self._filled(self._config.path, interval)
+        of = (self._config, self._http, url, schema, self._spools, interval.key)
+        if self._http.accounts is None:
+            reading = HttpReading(*of)
+        else:
+            from .lookups import LookUpReading
+
+            reading = LookUpReading(*of, self._filled(self._http.accounts.url, interval))
         if calls is not None:
             client = Client(self._http.timeout.total_seconds(), self._http.concurrency)
             auth = Auth(self._http.auth, client)
@@ -155,12 +167,19 @@ class HttpReading:
     def _landed(self) -> Landing:
         """The pages that are there."""
         if self._landing is None:
-            identity = self.fingerprint.rpartition(":")[2]
-            path = self._spools.place(f"{identity}.pages")
+            path, identity = self._landing_path(), self.fingerprint.rpartition(":")[2]
             now = self._calls.now()
             self._landing = Landing(path, identity, self._calls.new_id(), now)
-            self._spools.sweep(self._spool_name(self._landing), path)
+            self._sweep(path)
         return self._landing
+
+    def _landing_path(self) -> Path:
+        return self._spools.place(f"{self.fingerprint.rpartition(':')[2]}.pages")
+
+    def _sweep(self, *beside: Path) -> None:
+        """Remove what earlier readings left, but for what this one goes on with."""
+        assert self._landing is not None, "it is open"
+        self._spools.sweep(self._spool_name(self._landing), *beside)
 
     def _forget(self, landing: Landing) -> None:
         if self._spool is not None:
@@ -220,9 +239,15 @@ class HttpReading:
             return None
         wanted = list(islice(self._pager.ahead(place, self._size), at_a_time))
         for url in wanted:
-            if url not in self._ahead:
+            if url in self._ahead:
+                continue
+            try:
                 self._ahead[url] = self._caller.begin(url)
-        self._ahead = {url: self._ahead[url] for url in wanted}
+            except SourcePaused:
+                if wanted[0] not in self._ahead:
+                    raise
+                break  # what is under way is used before the run ends
+        self._ahead = {url: call for url, call in self._ahead.items() if url in wanted}
         return self._ahead.pop(wanted[0]) if wanted else None
 
     def _next(self, landing: Landing, reply: Reply) -> tuple[Answered, Place | None]:
@@ -308,6 +333,8 @@ def _fingerprint(
         http.rows,
         sorted(http.values.items()),
         http.paging,
+        http.accounts,
+        http.missing,
         [(column.name, column.kind.value) for column in schema.columns],
         schema.key,
         schema.policy.value,

@@ -85,7 +85,7 @@ def _api(job: Job, config: SourceConfig, interval: Interval, schema: Schema) -> 
     from ...sources.http.looking import look
 
     try:
-        found = look(config, fill(config.path, interval), schema)
+        found = look(config, lambda url: fill(url, interval), schema)
     except ReconcileError as error:
         yield refused(job.name, error)
         return
