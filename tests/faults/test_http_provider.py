@@ -26,7 +26,7 @@ from reconcile.core.errors import (
     SourceUnreachable,
     SourceUnusable,
 )
-from reconcile.core.http_config import HttpConfig
+from reconcile.core.http_config import AuthConfig, HttpConfig
 from reconcile.core.model import Rate
 from reconcile.core.rates import parse_rate
 
@@ -256,6 +256,59 @@ class TestConcurrency:
                 assert rows(found) == truth(provider)
             took.append(time.monotonic() - begun)
         assert took[0] / took[1] >= 6, took
+
+
+class TestLetIn:
+    """Who the caller is."""
+
+    @pytest.mark.parametrize(
+        ("auth", "header"),
+        [
+            (AuthConfig("bearer", "", "tok"), ("authorization", "Bearer tok")),
+            (AuthConfig("basic", "me", "p:w"), ("authorization", "Basic bWU6cDp3")),
+            (AuthConfig("header", "X-Api-Key", "key"), ("x-api-key", "key")),
+        ],
+    )
+    def test_a_header_goes_with_each_call(
+        self, auth: AuthConfig, header: tuple[str, str], provider: Provider, tmp_path: Path
+    ) -> None:
+        with reading(
+            provider, tmp_path, Calls(), change=lambda http: http._replace(auth=auth)
+        ) as found:
+            assert rows(found) == truth(provider)
+        assert {call.headers[header[0]] for call in provider.calls} == {header[1]}
+
+    def test_a_token_of_oauth_is_had_once_and_again_when_it_is_over(
+        self, provider: Provider, tmp_path: Path
+    ) -> None:
+        provider.token = "first"
+        auth = AuthConfig("oauth", "me", "s ecret", f"{provider.url}/token", "read")
+
+        def over(api: Provider, answer: Answer) -> None:
+            api.token = "second"
+            faults.status(401)(api, answer)
+
+        provider.faults[20] = [over]
+        with reading(
+            provider, tmp_path, Calls(), change=lambda http: http._replace(auth=auth)
+        ) as found:
+            assert rows(found) == truth(provider)
+        ask = ("Basic bWU6cytlY3JldA==", "grant_type=client_credentials&scope=read")
+        assert provider.asked_for_tokens == [ask, ask]
+        assert len(provider.calls) == 6
+
+    def test_who_gets_no_token_is_not_let_in(self, provider: Provider, tmp_path: Path) -> None:
+        auth = AuthConfig("oauth", "me", "secret", f"{provider.url}/token")
+        provider.token = "a\nb"
+        with (
+            reading(
+                provider, tmp_path, Calls(), change=lambda http: http._replace(auth=auth)
+            ) as found,
+            pytest.raises(AccessDenied, match="gives no access_token") as raised,
+        ):
+            rows(found)
+        assert "secret" not in str(raised.value)
+        assert not provider.calls
 
 
 class TestPauses:
