@@ -18,6 +18,7 @@ from reconcile.core.config import Config
 from reconcile.core.operations.drill.findings import PROMISES
 from reconcile.core.toml import parse
 from reconcile.core.toml_defaults import defaults
+from reconcile.core.toml_http import defaults as http_defaults
 
 RECONCILE = Path(sys.executable).with_name("reconcile")
 INSTALLED = "/opt/reconcile/bin/reconcile"
@@ -62,6 +63,14 @@ def test_the_example_names_every_key_with_its_default(root: Path) -> None:
         for key in differs
         if "default: " in line_of(text, key).lower() or literal[key] == "none"
     }
+
+
+def test_the_readme_names_every_key_of_an_http_source(root: Path) -> None:
+    table = re.findall(r"^\| (`.*?) \|", (root / "README.md").read_text(), re.MULTILINE)
+    named = {name for cell in table for name in re.findall(r"`([\w.]+)`", cell)}
+    text = (root / "README.md").read_text()
+    for key in (key.removeprefix("source.") for key in http_defaults()):
+        assert key in named or f"source.{key}]" in text or f"`{key}." in text, key
 
 
 def line_of(text: str, key: str) -> str:

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 import pytest
 from support.api import api_scene
-from support.provider import Answer, Fault, Provider, grants
+from support.provider import Answer, Fault, Provider, grants, silent
 from support.scene import NIGHTS, Scene
 
 PAGES = 11
@@ -68,3 +68,14 @@ def test_killed_while_it_plans_or_applies_the_api_is_not_asked_again(
         assert scene.run("run", "entitlements").code == 0
         assert (scene.rows(), len(provider.calls)) == (table(provider), PAGES)
         assert len(scene.log(NIGHTS[-1])) == 1050
+
+
+def test_time_that_is_up_ends_a_listing_at_its_next_page(tmp_path: Path) -> None:
+    with Provider(grants(1050)) as provider:
+        scene = api_scene(tmp_path, provider)
+        provider.faults[300] = [silent(1.5)]
+        assert scene.run("run", "entitlements", "--max-runtime", "1s").code == 124
+        assert not scene.rows()
+        assert len(provider.calls) <= 4
+        assert scene.run("run", "entitlements").code == 0
+        assert (scene.rows(), len(provider.calls)) == (table(provider), PAGES + 1)
