@@ -105,6 +105,19 @@ class BucketContract:
         harness.advance(1000)
         assert [store.take("api", self.RATE) > 0 for _ in range(4)] == [False] * 3 + [True]
 
+    def test_a_bucket_of_one_spaces_its_calls_and_saves_none_up(self, harness: Harness) -> None:
+        """Then no time as long as `amount * per` sees more than `amount` calls."""
+        stores = [harness.open(), harness.open()]
+        spaced = Rate(1, timedelta(milliseconds=102))
+        harness.advance(1000)
+        assert stores[0].take("api", spaced) == 0
+        assert stores[1].take("api", spaced) == pytest.approx(0.102)
+        harness.advance(0.05)
+        assert stores[0].take("api", spaced) == pytest.approx(0.052)
+        harness.advance(0.06)
+        assert stores[1].take("api", spaced) == 0
+        assert stores[0].take("api", spaced) == pytest.approx(0.102)
+
     def test_several_calls_are_had_together_or_not_at_all(self, harness: Harness) -> None:
         store = harness.open()
         assert store.take("api", self.RATE, 2) == 0
