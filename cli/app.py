@@ -32,6 +32,7 @@ COMMANDS = {
     "config": ("config", "Check the configuration and print what it means."),
     "doctor": ("doctor", "Check everything, and say how to mend it."),
     "init": ("init", "Write a configuration, or a ready demo."),
+    "add": ("add", "Append a job, as from a line of a crontab."),
     "units": ("units", "Print a crontab line, or a systemd service and timer."),
 }
 """Name of each command, its module in `commands` (which has a function of the name), and

@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from io import StringIO, TextIOWrapper
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 
 NAME = "reconcile"
+_LOCALTIME = Path("/etc/localtime")
 INFO = 6
 
 
@@ -116,8 +118,9 @@ class Environment:
     signals: work that can stop at a checkpoint calls it, everything else may be killed.
     `program` is what a user types to call this program again; `installation` are its file and the
     folders that it needs, empty where it is no file of its own. `ahead` is how far the clock on
-    the wall here is ahead of UTC. `manager` is systemd, where it started this as a service.
-    `tell` takes the object of `run --json`, for a process of ours that waits for it.
+    the wall here is ahead of UTC, `zone` the name of its time zone, as far as it is known.
+    `manager` is systemd, where it started this as a service. `tell` takes the object of
+    `run --json`, for a process of ours that waits for it.
     """
 
     stdin: TextIO
@@ -140,6 +143,7 @@ class Environment:
     program: str = NAME
     installation: tuple[Path, ...] = ()
     ahead: timedelta = timedelta()
+    zone: str = "UTC"
     manager: ServiceManager | None = None
     tell: Callable[[str], None] | None = None
     closed: set[int] = field(default_factory=set)
@@ -212,6 +216,7 @@ def real_environment() -> Environment:
         program=_program(sys.argv[0], os.environ.get("PATH", "")),
         installation=_installation(sys.argv[0], os.environ),
         ahead=timedelta(seconds=time.localtime().tm_gmtoff),
+        zone=_zone(os.environ),
         manager=_manager(os.environ),
     )
 
@@ -257,6 +262,15 @@ def _program(called: str, path: str) -> str:
         if os.access(found, os.X_OK):
             return NAME if os.path.realpath(found) == os.path.realpath(called) else called
     return called
+
+
+def _zone(environ: Mapping[str, str]) -> str:
+    """The name of the host's time zone; UTC where it has none that Python could look up."""
+    name = environ.get("TZ", "").removeprefix(":")
+    if not name:
+        with suppress(OSError):
+            name = str(_LOCALTIME.readlink()).partition("/zoneinfo/")[2]
+    return name if "/" in name and not name.startswith(("/", "Etc/")) else "UTC"
 
 
 def _manager(environ: Mapping[str, str]) -> ServiceManager | None:

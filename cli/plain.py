@@ -10,7 +10,7 @@ voice for errors and one for help. tests/cli/test_plain.py holds both to the sam
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
 
 from .options import Argument, Option
 
@@ -23,7 +23,7 @@ class NotPlain(Exception):
 
 
 class Parameter(NamedTuple):
-    """One declared option or argument. `kind` is bool, int, str or Path."""
+    """One declared option or argument. `kind` is bool, int, str, Path or list."""
 
     name: str
     kind: type
@@ -32,7 +32,9 @@ class Parameter(NamedTuple):
     most: int | None = None
 
     def value(self, text: str) -> Any:
-        """The text as typer would convert it."""
+        """The text as typer would convert it. Raises `NotPlain`, also for one of several words."""
+        if self.kind is list:
+            raise NotPlain
         if self.kind is not int:
             return self.kind(text)
         if not text.isascii() or not text.isdecimal():
@@ -76,6 +78,8 @@ def _parameter(parameter: inspect.Parameter, option: Option | None = None) -> Pa
 def kind_of(annotation: Any) -> type:
     """What text becomes: `Annotated[int | None, …]` is int."""
     annotated = get_args(annotation)[0]
+    if get_origin(annotated) is list:
+        return list
     kinds = [kind for kind in get_args(annotated) or (annotated,) if kind is not type(None)]
     found: type = kinds[0]
     return found

@@ -36,7 +36,7 @@ ADDRESSES = ("store.url", "target.url")
 _SHARES = ("guards.max_revoke", "guards.max_update")
 _OF_BOTH_SIDES = ("source.account", "source.columns", "target.account", "target.columns")
 _MASKED = "****"
-_LAST = datetime(YEARS.stop, 1, 1, tzinfo=UTC)
+LAST = datetime(YEARS.stop, 1, 1, tzinfo=UTC)
 
 
 class Setting(NamedTuple):
@@ -264,4 +264,4 @@ def _coming(job: Job, now: datetime) -> list[datetime]:
         return []
     after = now if job.start is None else max(now, job.start - TICK)
     schedule = Schedule(job.schedule, job.timezone, job.dst)
-    return list(islice(schedule.between(after, _LAST), NEXT))
+    return list(islice(schedule.between(after, LAST), NEXT))

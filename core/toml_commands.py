@@ -115,6 +115,20 @@ def _split(section: Section, line: str) -> tuple[str, ...] | None:
     return words
 
 
+def split_plainly(line: str) -> tuple[str, ...] | None:
+    """The words of a line; None where it takes a shell to read it. Raises `ConfigError` for a
+    quote that is not closed."""
+    if next(_for_a_shell(line), None) is not None:
+        return None
+    try:
+        words = tuple(shlex.split(line))
+    except ValueError as error:
+        raise ConfigError(
+            f"cannot be split into words: {str(error).lower()}", hint="close it"
+        ) from error
+    return None if words and _ASSIGNMENT.match(words[0]) else words
+
+
 def _for_a_shell(line: str) -> Iterator[str]:
     """What a shell would do more with than to split words, in order. Placeholders are ours."""
     quote, at = "", 0

@@ -82,6 +82,7 @@ class Cli:
     program: str = "reconcile"
     installation: tuple[Path, ...] = (Path("/opt/reconcile/bin/reconcile"), Path("/opt/reconcile"))
     ahead: timedelta = timedelta()
+    zone: str = "UTC"
     requests: list[Any] = field(default_factory=list)
     calls: int = 0
 
@@ -114,6 +115,7 @@ class Cli:
             program=self.program,
             installation=self.installation,
             ahead=self.ahead,
+            zone=self.zone,
         )
         code = main(argv, env)
         return Shown(argv, code, out.getvalue(), err.getvalue(), tuple(self.requests))
