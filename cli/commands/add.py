@@ -58,7 +58,9 @@ def add(
 
     A `flock …` before the command is left out, because the lease does that. What is in the file
     stays as it is; where there is none it is made here, or where --config says. With a whole
-    crontab line in quotes, no --schedule is needed.
+    crontab line in quotes, no --schedule is needed. Exit status: 0 added, 2 a name that is
+    taken or a job that cannot be, 69 and 77 a file that cannot be written, 78 a configuration
+    that is wrong already.
     """
     from ..adding.command import adopted
 
