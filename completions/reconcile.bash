@@ -47,6 +47,9 @@ _reconcile_kind() { # COMMAND OPTION: what its value is; nothing for a flag
     stop:--actor) echo text ;;
     changes:--account) echo text ;;
     changes:--since) echo choice ;;
+    add:--schedule) echo text ;;
+    add:--timezone) echo text ;;
+    add:--deadline) echo choice ;;
     units:--every) echo choice ;;
     units:--output) echo folder ;;
     units:--user) echo text ;;
@@ -62,6 +65,7 @@ _reconcile_choices() { # COMMAND OPTION
     status:--state) printf '%s\n' pending unfinished completed skipped failed running fencing stalled retrying delayed paused needs-approval overdue ;;
     rerun:--wait) printf '%s\n' 90s 10m 1h 6h 1d 7d ;;
     changes:--since) printf '%s\n' 90s 10m 1h 6h 1d 7d ;;
+    add:--deadline) printf '%s\n' 90s 10m 1h 6h 1d 7d ;;
     units:--every) printf '%s\n' 90s 10m 1h 6h 1d 7d ;;
   esac
 }
@@ -86,6 +90,7 @@ _reconcile_argument() { # COMMAND PLACE
     prune:0) echo job ;;
     config:0) echo job ;;
     doctor:0) echo job ;;
+    add:1) echo program ;;
     units:0) echo job ;;
   esac
 }
@@ -105,6 +110,7 @@ _reconcile_options() { # COMMAND
     prune) printf '%s\n' --dry-run ;;
     doctor) printf '%s\n' --ddl --test-alert ;;
     init) printf '%s\n' --demo ;;
+    add) printf '%s\n' --schedule --timezone --deadline ;;
     units) printf '%s\n' --systemd --crontab --every --output --force --user --on-failure ;;
   esac
   printf '%s\n' --config -c --store --quiet -q --verbose -v --json --help
@@ -173,7 +179,7 @@ _reconcile() {
       ;;
     choice) mapfile -t offered < <(_reconcile_choices "$command" "$option") ;;
     option) mapfile -t offered < <(_reconcile_options "$command") ;;
-    command) offered=(run resume status rerun backfill skip pause unpause stop changes drill prune config doctor init units) ;;
+    command) offered=(run resume status rerun backfill skip pause unpause stop changes drill prune config doctor init add units) ;;
   esac
   for word in "${offered[@]}"; do
     [[ $word == "$cur"* ]] && COMPREPLY+=("$head$(printf %q "$word")")

@@ -9,7 +9,7 @@ function __reconcile_words # the command and its arguments, without options and 
         else if test $plain = 0 -a "$word" = --
             set plain 1
         else if test $plain = 0; and string match -q -- '-*' $word
-            contains -- $word --account --actor --approve --busy-exit --config --every --from --interval --jobs --max-runtime --number --on-failure --output --rate --reason --since --state --store --to --until --user --wait -E -c -m -n
+            contains -- $word --account --actor --approve --busy-exit --config --deadline --every --from --interval --jobs --max-runtime --number --on-failure --output --rate --reason --schedule --since --state --store --timezone --to --until --user --wait -E -c -m -n
             and set skip 1
         else
             echo -- $word
@@ -157,6 +157,12 @@ complete -c reconcile -n '__reconcile_at doctor 0' -a '(__reconcile_ask jobs)'
 
 complete -c reconcile -n __reconcile_none -a init -d 'Write a configuration, or a ready demo.'
 complete -c reconcile -n '__reconcile_is init' -l demo -d 'With a job, a source and a target to try it on.'
+
+complete -c reconcile -n __reconcile_none -a add -d 'Append a job, as from a line of a crontab.'
+complete -c reconcile -n '__reconcile_is add' -l schedule -x -d 'Five cron fields, @daily, or a calendar event of systemd.'
+complete -c reconcile -n '__reconcile_is add' -l timezone -x -d 'The zone of the schedule; else UTC.'
+complete -c reconcile -n '__reconcile_is add' -l deadline -x -a '90s 10m 1h 6h 1d 7d' -d 'After its time it is overdue: 90m, 6h, 3d.'
+complete -c reconcile -n '__reconcile_at add 1' -a '(__fish_complete_command)'
 
 complete -c reconcile -n __reconcile_none -a units -d 'Print a crontab line, or a systemd service and timer.'
 complete -c reconcile -n '__reconcile_is units' -l systemd -d 'A service and a timer.'
