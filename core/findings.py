@@ -70,6 +70,15 @@ def refused(subject: str, error: ReconcileError) -> Finding:
     return Finding(Level.FAIL, subject, text, error.hint)
 
 
+def noted(warning: str) -> Finding:
+    """What a store warns of (`StoreFacts.warnings`): a sentence that ends in brackets with what
+    would mend it, where something can."""
+    text, bracket, mend = warning.removesuffix(")").rpartition(" (")
+    if bracket and warning.endswith(")"):
+        return warn(STORE, text, mend)
+    return warn(STORE, warning, "see: man 7 reconcile-stores")
+
+
 def size_text(size: int) -> str:
     """Bytes as people read them, in powers of 1000: `812 bytes`, `1.2 MB`, `20 GB`."""
     if size < _STEP:

@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ..core.errors import ReconcileError
-from ..core.findings import STORE, StoreLook, ok, refused, size_text, warn
+from ..core.findings import STORE, StoreLook, noted, ok, refused, size_text, warn
 from .redis_connection import RedisConnection
 from .redis_probe import probe
 from .redis_rows import store_keys
@@ -30,9 +30,7 @@ def look(address: RedisAddress, clock: Clock) -> StoreLook:
             made = _is_made(connection)
             found = [ok(STORE, _shown(connection))]
             if not made:
-                found += [
-                    warn(STORE, text, "see: man 7 reconcile-stores") for text in probed.warnings
-                ]
+                found += map(noted, probed.warnings)
                 found.append(_not_made(connection))
             return StoreLook(found, ready=made)
     except ReconcileError as error:

@@ -48,7 +48,8 @@ def probe(connection: RedisConnection) -> Probe:
     if policy is None:
         warnings.append(
             f"the store {name} lets this user read neither INFO nor CONFIG, so nobody has "
-            "looked whether it may evict keys or keeps them on a disk",
+            "looked whether it may evict keys or keeps them on a disk (let it: ACL SETUSER NAME "
+            "+info +config|get)",
         )
     appends = _is_yes(info.get("aof_enabled", config.get("appendonly")))
     saves = config.get("save")
@@ -56,7 +57,7 @@ def probe(connection: RedisConnection) -> Probe:
         if saves is None:
             warnings.append(
                 f"the store {name} has no append-only file; whether it saves snapshots "
-                "cannot be seen (CONFIG GET is not permitted)",
+                "cannot be seen (permit its user CONFIG GET)",
             )
         elif not saves:
             warnings.append(

@@ -16,7 +16,7 @@ from support.cli import Cli, Shown
 from support.postgres_bed import PostgresBed
 from support.postgres_server import fresh_name
 from support.target import RealClock
-from support.valkey import fresh_url, shared_url
+from support.valkey import fresh_url, shared_url, start, url_of
 
 from reconcile.cli import premises
 
@@ -123,6 +123,28 @@ def test_a_valkey_store_is_looked_at_and_not_made(cli: Cli, tmp_path: Path) -> N
     assert any(
         text.endswith("s from the store's (±0.000)") for _, text, _ in told(shown, "ok")
     ) or any("set it by NTP" in mend for *_, mend in told(shown))
+
+
+@pytest.mark.parametrize(
+    ("config", "text", "mend"),
+    [
+        ({"appendonly": "no", "save": ""}, "keeps nothing on a disk", "appendonly yes would"),
+        ({"maxmemory_policy": "allkeys-lru"}, "may evict keys", "maxmemory-policy noeviction"),
+    ],
+)
+def test_what_a_server_may_forget_is_said_with_what_would_mend_it(
+    config: dict[str, str], text: str, mend: str, cli: Cli, tmp_path: Path
+) -> None:
+    folder = tmp_path / "valkey"
+    folder.mkdir()
+    server = start(folder, **config)
+    try:
+        configure(cli, "app.db", "entitlements", fresh_url(url_of(server)))
+        shown = cli("doctor", "--json")
+    finally:
+        server.stop()
+    found = [*told(shown), *told(shown, "warn")]
+    assert [one for one in found if text in one[1] and mend in one[2]], found
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "redis"])

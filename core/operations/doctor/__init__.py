@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import ReconcileError
-from ...findings import STORE, Level, refused, warn
+from ...findings import STORE, Level, noted, refused
 from ..look import look
 from . import alerting, clocks, configuration, standing, triggers
 
@@ -94,9 +94,7 @@ def _read(app: Application, jobs: Sequence[Job]) -> _Seen:
             facts = store.facts()
             asked = clocks.Asked(before, facts.now, clock.now())
             seen = seen._replace(facts=facts, asked=asked)
-            seen.findings.extend(
-                warn(STORE, text, "see: man 7 reconcile-stores") for text in facts.warnings
-            )
+            seen.findings.extend(map(noted, facts.warnings))
             for job in jobs:
                 _look(store, job, facts.now, seen)
     except ReconcileError as error:
