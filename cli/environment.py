@@ -155,10 +155,23 @@ class Environment:
             self._write(self.stdout, text)
         except OSError as error:
             self._close(self.stdout)  # or Python would try once more when it ends, and say so
-            raise OutputFailed(
-                f"standard output cannot be written to: {error.strerror}",
-                hint="free the disk it goes to, or send it elsewhere",
-            ) from error
+            raise _full(error) from error
+
+    def raw(self, data: bytes) -> None:
+        """Write bytes to standard output as they are. Raises as `data`."""
+        buffer = getattr(self.stdout, "buffer", None)
+        if buffer is None or id(self.stdout) in self.closed:
+            self.data(data.decode("utf-8", "backslashreplace"))
+            return
+        try:
+            self.stdout.flush()
+            buffer.write(data)
+            buffer.flush()
+        except BrokenPipeError:
+            self._close(self.stdout)
+        except OSError as error:
+            self._close(self.stdout)
+            raise _full(error) from error
 
     def words(self, text: str, level: int = INFO) -> None:
         """Write to standard error, if anybody can still read it. The journal is told of each line
@@ -186,6 +199,13 @@ class Environment:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
+
+
+def _full(error: OSError) -> OutputFailed:
+    return OutputFailed(
+        f"standard output cannot be written to: {error.strerror}",
+        hint="free the disk it goes to, or send it elsewhere",
+    )
 
 
 def real_environment() -> Environment:

@@ -175,9 +175,9 @@ def _show_job(call: Call, report: StatusReport) -> None:
             from ..render.calendar import calendar
 
             call.env.data(calendar(one.strip, style))
-        call.env.data(texts.intervals(one.recent, style))
+        call.env.data(texts.intervals(one.recent, style, kind=one.job.work.kind))
     else:
-        call.env.data(texts.intervals_tabbed(one.recent))
+        call.env.data(texts.intervals_tabbed(one.recent, kind=one.job.work.kind))
     _remark(call, texts.intervals_remarks(one, _words(call), len(one.recent)))
 
 

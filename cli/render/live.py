@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.events import Progress
+from ...core.records import figures
 from . import status as texts
 from . import words
 from .calendar import calendar
@@ -92,7 +93,8 @@ class Picture:
         if one_job:
             job = report.jobs[0]
             strip = calendar(job.strip, style) if job.strip is not None else ""
-            return texts.job_facts(report, style) + strip + texts.intervals(job.recent, style) + at
+            table = texts.intervals(job.recent, style, kind=job.job.work.kind)
+            return texts.job_facts(report, style) + strip + table + at
         return texts.overview(report, style) + texts.overview_remarks(report, style) + at
 
 
@@ -106,7 +108,7 @@ def _progress(job: JobStatus, record: IntervalRecord) -> Progress:
         range=record.ranges_done,
         total=record.ranges_total if exact else job.expected_ranges,
         exact=exact,
-        accounts=record.accounts,
+        accounts=record.accounts if record.work is None else figures(record)[0] or 0,
         grant=record.grant,
         revoke=record.revoke,
         update=record.update,
@@ -162,6 +164,9 @@ class Lines:
 def _far(job: JobStatus, record: IntervalRecord) -> str:
     progress = _progress(job, record)
     where = words.of_total(progress.range, progress.total, exact=progress.exact)
+    if record.work is not None:
+        ranges = "" if progress.total is None else f", range {where}"
+        return ranges + (f", count {progress.accounts:,}" if progress.accounts else "")
     changes = {"grant": record.grant, "revoke": record.revoke, "update": record.update}
     return f", {record.phase} range {where}, {words.short_changes(changes)}"
 

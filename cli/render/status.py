@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...core.model import State
 from ...core.rates import show_rate
+from ...core.records import figures
 from ...core.status import Problem
 from ...core.toml_values import show_duration
 from . import words
@@ -258,50 +259,71 @@ def _lease(job: JobStatus, now: datetime) -> str:
     )
 
 
-_INTERVAL_COLUMNS = (
+_COLUMNS = (
     Column("INTERVAL"),
     Column("STATE"),
     Column("STARTED"),
     Column("TOOK", right=True),
     Column("RUNS", right=True),
+)
+_INTERVAL_COLUMNS = (
+    *_COLUMNS,
     Column("GRANT", right=True),
     Column("REVOKE", right=True),
     Column("UPDATE", right=True),
 )
+_COMMAND_COLUMNS = (*_COLUMNS, Column("RANGES", right=True), Column("COUNT", right=True))
 
 
-def intervals(views: Sequence[IntervalView], style: Style) -> str:
-    """The newest intervals of a job, for a terminal."""
+def intervals(views: Sequence[IntervalView], style: Style, *, kind: str = "entitlements") -> str:
+    """The newest intervals of a job, for a terminal. Of a command it is told what that reports."""
     rows = []
+    columns = _INTERVAL_COLUMNS if kind == "entitlements" else _COMMAND_COLUMNS
     for view in views:
         record = view.record
-        counts = [record.runs, record.grant, record.revoke, record.update]
-        cells = [record.id, _state(view), _started(record), _took(record)]
-        cells += [f"{n:,}" for n in counts] if record.runs else ["0", "-", "-", "-"]
+        cells = [record.id, _state(view), _started(record), _took(record), f"{record.runs:,}"]
+        counts = [f"{n:,}" for n in (record.grant, record.revoke, record.update)]
+        if kind != "entitlements":
+            counts = _reported(record)
+        cells += counts if record.runs else ["-"] * len(counts)
         why = _why(view)
         below = wrapped(why, style.width, " " * 14, " " * 14) if why else []
         rows.append(Row(cells, below, state=1, colour=words.COLOURS.get(_shows(view), "")))
-    return aligned(_INTERVAL_COLUMNS, rows, style)
+    return aligned(columns, rows, style)
 
 
-def intervals_tabbed(views: Sequence[IntervalView]) -> str:
+def _reported(record: IntervalRecord) -> list[str]:
+    """Ranges and count, where there are any."""
+    ranges = "-"
+    if record.ranges_total is not None:
+        ranges = words.of_total(record.ranges_done, record.ranges_total, exact=True)
+    count, _ = figures(record)
+    return [ranges, "-" if count is None else f"{count:,}"]
+
+
+def intervals_tabbed(views: Sequence[IntervalView], *, kind: str = "entitlements") -> str:
     """The newest intervals of a job, for programs."""
     rows = []
     for view in views:
         record = view.record
-        counts = (record.runs, record.rerun, record.grant, record.revoke, record.update)
+        counts = [str(n) for n in (record.grant, record.revoke, record.update)]
+        if kind != "entitlements":
+            counts = _reported(record)
         rows.append(
             (
                 record.id,
                 _shows(view),
                 _stamp(record.started_at),
                 _stamp(record.completed_at),
-                *map(str, counts),
+                str(record.runs),
+                str(record.rerun),
+                *counts,
                 _why(view) or "-",
             )
         )
     heads = ("INTERVAL", "STATE", "STARTED", "COMPLETED", "RUNS", "RERUN")
-    return tabbed((*heads, "GRANT", "REVOKE", "UPDATE", "WHY"), rows)
+    own = ("GRANT", "REVOKE", "UPDATE") if kind == "entitlements" else ("RANGES", "COUNT")
+    return tabbed((*heads, *own, "WHY"), rows)
 
 
 def intervals_remarks(job: JobStatus, style: Style, shown: int) -> str:

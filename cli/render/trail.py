@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.model import Ending, State
-from ...core.records import GuardReport
+from ...core.records import GuardReport, figures
 from . import words
 from .events import event_at, event_text
 from .faults import left_out
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ...core.records import IntervalRecord, RangeRecord, RunRecord
     from ...core.status import IntervalStatus
     from .words import Style
+
+
+_CURSOR = 60
+"""Letters of a cursor that are shown."""
 
 
 def head(status: IntervalStatus, now: datetime, style: Style) -> str:
@@ -68,7 +72,9 @@ def _facts(status: IntervalStatus, now: datetime, style: Style) -> list[tuple[st
         rows.append(("failure", text.partition(": ")[0] if quarantined(status.ranges) else text))
     if view.retry_at is not None:
         rows.append(("retry", f"not before {words.moment(view.retry_at)}"))
-    if record.runs:
+    if record.runs and record.work is not None:
+        rows += _of_command(record, style)
+    elif record.runs:
         rows.append(("ranges", _stands(record)))
         counts = {"grant": record.grant, "revoke": record.revoke, "update": record.update}
         rows.append(("changes", words.long_changes(counts)))
@@ -76,6 +82,26 @@ def _facts(status: IntervalStatus, now: datetime, style: Style) -> list[tuple[st
         rows += guard_facts(GuardReport.from_json(record.waiting), style)
     if status.desired and status.observed and record.state is State.COMPLETED:
         rows.append(_proof(status.desired, status.observed, style))
+    return rows
+
+
+def _of_command(record: IntervalRecord, style: Style) -> list[tuple[str, str]]:
+    """What a command has said of itself, and its last words where it failed."""
+    rows = []
+    if record.ranges_total:
+        rows.append(("ranges", words.of_total(record.ranges_done, record.ranges_total, exact=True)))
+    cursor = (record.cursor or {}).get("cursor")
+    if record.state is not State.COMPLETED and isinstance(cursor, str) and cursor:
+        shown = cursor if len(cursor) <= _CURSOR else f"{cursor[:_CURSOR]}{style.dots}"
+        rows.append(("cursor", shown))
+    count, checksum = figures(record)
+    if count is not None:
+        rows.append(("count", f"{count:,}"))
+    if checksum is not None:
+        rows.append(("checksum", checksum))
+    last = (record.failure or {}).get("last")
+    if last and record.state is not State.COMPLETED:
+        rows.append(("last line", str(last)))
     return rows
 
 
@@ -233,7 +259,14 @@ def _commands(status: IntervalStatus, style: Style) -> list[tuple[str, str]]:
         refuse = refuse_command(job, record.id, style)
         return [("Look", look), ("Approve", approve), ("Refuse", refuse)]
     if shows in {"running", "fencing"}:
-        return [("Stop it", f'{style.program} stop {job} -m "why"')]
+        follow = [("Watch its output", f"{style.program} logs {name} --follow")]
+        stop = ("Stop it", f'{style.program} stop {job} -m "why"')
+        return [*(follow if record.work else []), stop]
+    output = [("Its output", f"{style.program} logs {name}")]
+    return [*_to_go_on(record, name, style), *(output if record.work and record.runs else [])]
+
+
+def _to_go_on(record: IntervalRecord, name: str, style: Style) -> list[tuple[str, str]]:
     if record.state is State.SKIPPED and record.span == 1:
         return [("Work it all the same", f'{style.program} rerun {name} -m "why"')]
     # What was overtaken would undo newer truth, however often it is tried.

@@ -124,6 +124,7 @@ def when_done(
             record = JobRecord.from_json(found.value)
             batch = _batch(store, job, seen, record, app.config.store.keep)
             keeper.commit([*batch.writes, _put(job, batch, found.version)])
+            _drop_logs(app, job, seen.now)
             if batch.dropped.records:
                 app.runtime.reached("pruned")
 
@@ -146,7 +147,22 @@ def prune(app: Application, job: str | None = None, *, dry_run: bool = False) ->
     """
     names = [job] if job is not None else sorted(app.config.jobs)
     with closing(app.open_store()) as store:
-        return [_prune_job(app, store, app.job(name), dry_run=dry_run) for name in names]
+        reports = [_prune_job(app, store, app.job(name), dry_run=dry_run) for name in names]
+        if not dry_run:
+            now = store.facts().now
+            for report in reports:
+                if not report.busy:
+                    _drop_logs(app, app.job(report.job), now)
+    return reports
+
+
+def _drop_logs(app: Application, job: Job, now: datetime) -> None:
+    """The output that this host has kept for as long as records are kept."""
+    if job.work.kind != "entitlements":
+        from ..needs import logs
+        from ..work.commands.logs import Logs
+
+        Logs(logs(app.config)).drop_older(job.name, now - app.config.store.keep)
 
 
 def _prune_job(app: Application, store: Store, job: Job, *, dry_run: bool) -> PruneReport:

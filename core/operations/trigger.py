@@ -32,6 +32,11 @@ def run(app: Application, request: RunRequest) -> RunReport:
     report.
     """
     job = app.job(request.job)
+    if request.dry_run and job.work.kind != "entitlements":
+        raise UsageError(
+            f"{job.name} runs a command, and nobody knows what it would do",
+            hint=f"see what would be called, and when: reconcile config {job.name}",
+        )
     clock = app.runtime.clock
     budget = _shorter(job.max_runtime, request.max_runtime)
     begun = clock.boot()

@@ -100,7 +100,7 @@ class CommandWork:
             if self._config.ranges:
                 self._stands = self._stands.next_range()
                 order.reached("range_ended")
-                yield self._step(order)
+                yield self._step(order, ended=True)
             else:
                 return
 
@@ -220,6 +220,7 @@ class CommandWork:
         )
         if self._log is None:
             self._log = self._logs.open(order.interval, order.record.runs)
+            self._log.write(b"")  # that it printed nothing can be seen
         child = self._start(spec, order.trusted_until())
         with self._lock:
             self._child = child
@@ -266,11 +267,13 @@ class CommandWork:
         for text in texts:
             order.report(Warned(order.interval.job, text, order.now()))
 
-    def _step(self, order: WorkOrder) -> Step:
+    def _step(self, order: WorkOrder, *, ended: bool = False) -> Step:
         stands, ranges = self._stands, self._config.ranges
         show: dict[str, Json] = {"ranges_done": stands.done}
         if ranges:
             show["ranges_total"] = ranges
+        if ended:
+            show["committed"] = stands.done
         counts = [count for count in (stands.total, stands.count) if count is not None]
         if counts:
             show["reported"] = Reported(sum(counts)).to_json()
