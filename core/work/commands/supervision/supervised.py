@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from .events import Ended, NotExecuted, Output, Process
 from .lines import Lines
 from .orphans import end_orphans, mark_of
+from .slot import Slot
 from .supervisor.processes import MARK
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Supervised:
         self._spec = spec
         self._lock = Lock()
         self._pipes: dict[int, Lines | None] = {}
+        self._slot: Slot | None = None
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._ended: Ended | None = None
@@ -118,11 +120,11 @@ class Supervised:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control = ours
         ours.setblocking(False)
-        out, progress = os.pipe(), os.pipe()
-        self._pipes = {out[0]: None, progress[0]: Lines()}
-        for fd in self._pipes:
-            os.set_blocking(fd, False)
-        given = [theirs.fileno(), *out, *progress]
+        out, slot = os.pipe(), Slot()
+        os.set_blocking(out[0], False)
+        self._pipes = {out[0]: None, slot.read_end: Lines()}
+        self._slot = slot
+        given = [theirs.fileno(), *out, slot.read_end, slot.write_end]
         given_on_stdin = packed(self._spec, deadline)
         try:
             self._process = subprocess.Popen(
@@ -144,12 +146,15 @@ class Supervised:
             )
         finally:
             theirs.close()
-            for fd in (given_on_stdin, out[1], progress[1]):
+            for fd in (given_on_stdin, out[1], slot.write_end):
                 os.close(fd)
 
     def _come(self, timeout: float) -> Iterator[Event]:
-        """What is there, once something is; `_ended` when that was the end."""
+        """What is there, once something is; `_ended` when that was the end. Who asks has dealt
+        with the line of progress that was there before."""
         assert self._control is not None
+        if self._slot is not None:
+            self._slot.take_out()
         poll = select.poll()
         for fd in (self._control.fileno(), *self._pipes):
             poll.register(fd, select.POLLIN)
@@ -166,12 +171,13 @@ class Supervised:
     def _read(self, fd: int) -> Iterator[Event]:
         lines = self._pipes[fd]
         try:
-            data = os.read(fd, _PART)
+            slot = self._slot
+            is_slot = slot is not None and fd == slot.read_end
+            data = slot.read() if slot is not None and is_slot else os.read(fd, _PART)
         except BlockingIOError:
             return
         if not data:  # no command has it any more; its end is still to come
-            del self._pipes[fd]
-            os.close(fd)
+            self._shut(fd)
             if lines is not None:
                 yield from lines.last()
         elif lines is None:
@@ -242,10 +248,17 @@ class Supervised:
             control, self._control = self._control, None
         if control is not None:
             control.close()
-        for fd in self._pipes:
-            os.close(fd)
-        self._pipes = {}
+        for fd in list(self._pipes):
+            self._shut(fd)
         self._end_supervisor(_ANSWERS_WITHIN)
+
+    def _shut(self, fd: int) -> None:
+        del self._pipes[fd]
+        if self._slot is not None and fd == self._slot.read_end:
+            self._slot.close()
+            self._slot = None
+        else:
+            os.close(fd)
 
     def _end_supervisor(self, patience: float) -> None:
         if self._process is None:
