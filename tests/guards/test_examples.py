@@ -31,7 +31,8 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def configurations(root: Path) -> Iterator[tuple[str, str]]:
-    yield "examples/reconcile.toml", (root / "examples/reconcile.toml").read_text()
+    for name in ("examples/reconcile.toml", "examples/commands.toml"):
+        yield name, (root / name).read_text()
     for number, block in enumerate(blocks((root / "README.md").read_text(), "toml")):
         yield f"README.md, block {number}", block
 
@@ -42,7 +43,9 @@ def read(text: str) -> Config:
 
 def test_every_configuration_shown_is_accepted(root: Path) -> None:
     for name, text in configurations(root):
-        assert list(read(text).jobs) == ["entitlements"], name
+        jobs = read(text).jobs
+        assert jobs.keys() <= {"entitlements", "backup", "steps", "steps-in-python"}, name
+        assert jobs, name
 
 
 def test_the_example_names_every_key_with_its_default(root: Path) -> None:
@@ -71,6 +74,13 @@ def test_the_readme_names_every_key_of_an_http_source(root: Path) -> None:
     text = (root / "README.md").read_text()
     for key in (key.removeprefix("source.") for key in http_defaults()):
         assert key in named or f"source.{key}]" in text or f"`{key}." in text, key
+
+
+def test_the_example_of_commands_names_every_key_that_only_they_have(root: Path) -> None:
+    job = tomllib.loads((root / "examples/commands.toml").read_text())["jobs"]["backup"]
+    own = defaults("command").keys() - defaults().keys()
+    assert job.keys() == own | {"schedule", "command"}
+    assert job["kill_after"] == defaults("command")["kill_after"]
 
 
 def line_of(text: str, key: str) -> str:
