@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +30,7 @@ class CommandScene(Scene):
 
     def wait_for_lines(self, name: str, number: int) -> None:
         """Until there are so many."""
-        wait_for(lambda: len(self.lines(name)) >= number)
+        wait_for(lambda: len(self.lines(name)) >= number, f"line {number} of {name}")
 
     def interval(self, text: str = "latest") -> dict:  # type: ignore[type-arg]
         """All that `status` knows of one."""
@@ -40,15 +39,3 @@ class CommandScene(Scene):
     def logs(self) -> list[Path]:
         """The files of its output."""
         return sorted((self.folder / "logs").rglob("*.log*"))
-
-    def cursor(self) -> int:
-        """The number that the newest checkpoint has, 0 without one."""
-        db = sqlite3.connect(self.store)
-        try:
-            found = db.execute(
-                "SELECT json_extract(value, '$.cursor.cursor') FROM record"
-                " WHERE kind = 'interval' ORDER BY key DESC LIMIT 1"
-            ).fetchone()
-        finally:
-            db.close()
-        return int(found[0]) if found and found[0] else 0

@@ -110,13 +110,13 @@ def read_line(data: bytes, *, is_cut: bool = False) -> Said:
         if name in value:
             number = value[name]
             if type(number) is not int or not 0 <= number < 2**63:
-                raise _unusable(data, f"has a {name} that is no whole number")
+                raise _unusable(data, f"has no whole number as {name}")
             given[name] = number
     for name in ("checksum", "expected_checksum"):
         if name in value:
             text = value[name]
             if type(text) is not str or not 0 < len(text) <= LONGEST_CHECKSUM or _unfit(text):
-                raise _unusable(data, f"has a {name} that is no text of 1 to {LONGEST_CHECKSUM}")
+                raise _unusable(data, f"has no text of 1 to {LONGEST_CHECKSUM} letters as {name}")
             given[name] = text
     return Said(given, "cursor" in value)
 
