@@ -38,6 +38,7 @@ def logs(
 
     Into a pipe or a file the bytes come as they are; a terminal gets escapes for control
     characters. Of a long output the newest 10 MiB are kept. --json prints one object a line.
+    Exit status 0, or 2 where there is no such output; --follow ends with the run, or by Ctrl-C.
     """
     from ...core.operations.logs import LogsRequest, find_log
     from ..wiring import application
