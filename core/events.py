@@ -116,11 +116,13 @@ class Printed(NamedTuple):
 
 
 class Warned(NamedTuple):
-    """Work goes on, but people should know this of the store or of this host's clock."""
+    """Work goes on, but people should know this of the store, of this host's clock or of what a
+    command left. `urgent`: also who wants to hear of failures alone."""
 
     job: str
     text: str
     at: datetime
+    urgent: bool = False
 
 
 class IntervalReport(NamedTuple):

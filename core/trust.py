@@ -147,8 +147,8 @@ class Trust:
         raise LeaseLapsed(
             f"{fence.key.job} made no progress for {still:.0f}s"
             f" (lease.progress_deadline is {deadline:.0f}s)",
-            hint="the next trigger goes on from the last checkpoint; if one range really takes"
-            " that long, raise lease.progress_deadline or lower range_size",
+            hint="the next trigger goes on from the last checkpoint; if one range or step really"
+            " takes that long, raise lease.progress_deadline, or make it smaller (range_size)",
         )
 
     def next_wait(self) -> float:

@@ -101,6 +101,11 @@ class Lines(AnyWatcher):
 class Quiet(AnyWatcher):
     """Nothing but a failure that was not told for this interval before: cron mails it."""
 
+    def going_on(self, report: Report) -> None:
+        """Nothing but what somebody has to see to."""
+        if isinstance(report, Warned) and report.urgent:
+            self.say(f"{self.begin(report)}{report.job} warning: {report.text}\n")
+
     def not_told(self, report: NotTold) -> None:
         """Once: the mail may be the only way left."""
         if not report.known_before:

@@ -251,9 +251,10 @@ class CommandWork:
         )
 
     def _told_of_leftovers(self, order: WorkOrder, ended: Ended) -> None:
-        texts = []
         if ended.survivors:
-            texts.append(f"could not be ended: {', '.join(map(str, ended.survivors))}")
+            left = f"could not be ended, and may go on: {', '.join(map(str, ended.survivors))}"
+            order.report(Warned(order.interval.job, left, order.now(), urgent=True))
+        texts = []
         if ended.leftovers:
             names = ", ".join(map(str, ended.leftovers))
             texts.append(f"left behind by the command, and ended: {names}")
