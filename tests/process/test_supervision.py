@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from support.commands import (
 )
 
 from reconcile.cli.host import LinuxHost, read_process
-from reconcile.core.work.commands.supervision import LONGEST_LINE, Spec
+from reconcile.core.work.commands.supervision import LONGEST_LINE, Ended, Spec
 from reconcile.core.work.commands.supervision.supervised import SUPERVISOR, packed
 
 DAEMON = "setsid sh -c '(trap \"\" TERM; echo up >> {sink}; exec sleep 600) &' &"
@@ -393,3 +394,26 @@ def supervisor_of(spec: Spec) -> int:
         except OSError:
             continue
     raise AssertionError("there is no supervisor")
+
+
+def test_it_is_never_more_than_a_line_ahead_of_what_was_dealt_with(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    script = f"i=0; while [ $i -lt 200 ]; do i=$((i+1)); echo $i >> {done}; echo $i >&3; done"
+    ahead, heard = [], 0
+    with supervised(shell(script)) as command:
+        ended = False
+        while not ended:
+            dealt_with = heard
+            for event in command.events(0.1):
+                ended = isinstance(event, Ended)
+                heard += not ended
+            time.sleep(0.002)  # as long as a checkpoint takes, which is not made yet
+            ahead.append(len(done.read_text().splitlines()) - dealt_with)
+    assert heard == 200
+    # One line is being dealt with, and the next waits in the command's `write`.
+    assert max(ahead) <= 2
+
+
+def test_long_lines_go_through_a_pipe_that_is_shorter() -> None:
+    _, heard = run(shell("printf '%0100000d\\n%d\\n' 1 2 >&3"))
+    assert [len(line.data) for line in heard.lines] == [100_000, 1]
