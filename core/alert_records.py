@@ -87,6 +87,7 @@ def owed(reader: Reader, job: str, failed: Sequence[Put]) -> list[Write]:
     text = f"{name} has failed for good ({record.reason}): {failure.get('text', 'no reason given')}"
     if failure.get("last"):
         text += f'; its last line: "{failure["last"]}"'
+    shows = "logs" if failure.get("exit") == "command_failed" else "status"
     if others:
         text += f"; and so have {others} others"
     at = failure.get("at")
@@ -96,7 +97,7 @@ def owed(reader: Reader, job: str, failed: Sequence[Put]) -> list[Write]:
         scheduled_at=record.scheduled_at,
         since_at=from_text(at) if isinstance(at, str) else record.scheduled_at,
         text=text,
-        next=f"reconcile status {name}",
+        next=f"reconcile {shows} {name}",
     )
     stored = reader.get(Kind.ALERT, job, alert.key)
     if stored is not None:

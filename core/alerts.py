@@ -156,7 +156,9 @@ def _how_it_stands(job: Job, record: IntervalRecord | None) -> str:
         tried = f"failed {record.attempts} of {job.max_attempts} attempts, last: "
         if not record.attempts:
             tried = ""
-        return f": {tried}{record.failure.get('text')}"
+        last = record.failure.get("last")
+        text = f": {tried}{record.failure.get('text')}"
+        return f'{text}: "{last}"' if last else text
     if record.work is not None and record.ranges_total is None:
         return f", in run {record.runs}"
     total = "" if record.ranges_total is None else f" of {record.ranges_total}"

@@ -129,6 +129,18 @@ def test_a_new_failure_is_one_mail_with_its_last_lines(make: Make) -> None:
     assert (again.code, again.out, again.err) == (1, "", "")
 
 
+def test_who_is_told_of_a_failure_is_told_the_last_line(make: Make) -> None:
+    scene = make("echo one; echo no route to host >&2; exit 3", "max_attempts = 1")
+    config = scene.folder / "reconcile.toml"
+    alerts = '[alerts]\ncommand = ["sh", "-c", "cat > alert.json"]\n'
+    config.write_text(alerts + config.read_text())
+    assert scene.run("run", "work").code == 1
+    alert = json.loads((scene.folder / "alert.json").read_text())
+    assert alert["kind"] == "failed"
+    assert alert["text"].endswith('(attempts): work.sh exited 3; its last line: "no route to host"')
+    assert alert["next"] == f"reconcile logs work {alert['interval']}"
+
+
 def test_an_interval_does_not_complete_whose_figures_are_not_what_was_expected(make: Make) -> None:
     said = (
         'echo "{\\"expected_count\\": 10, \\"count\\": $(cat count), \\"checksum\\": \\"c\\"}" >&3'
