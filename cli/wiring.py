@@ -77,6 +77,13 @@ def check_store(config: Config, env: Environment) -> None:
     _opener(config, env, env.host)
 
 
+def check_address(url: str, env: Environment) -> None:
+    """The same of an address, whoever is to use it."""
+    from ..stores.registry import opener
+
+    opener(url, clock=env.clock, host=env.host, entropy=env.entropy)
+
+
 class _Onlooker:
     """The host as those know it who end nobody. Implements `core.ports.Host`."""
 

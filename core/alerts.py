@@ -8,6 +8,9 @@ An alert is about one interval of one job and has a kind:
 ``needs_approval``  a guard waits for a person
 ``stalled``         every run of it was killed, `max_attempts` times, without a checkpoint between
 
+An interval is *stalled* while its holder is silent or gone and nobody has taken it over, which is
+what `status` shows. People are told of one that is so again and again, and never gets further.
+
 About the *oldest unfinished* interval, because a success of today says nothing of the night
 that hangs: neither a later success nor an old night that is replayed clears its alert, only
 its own end does. And about that one alone, because when 600 minutes are missing one page is

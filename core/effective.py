@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import planning
+from .calendars import split_zone
 from .calendars.zones import zone
 from .config import TTL_NETWORK, TTL_ONE_HOST, EntitlementsConfig
 from .masking import beyond_host, mask_address, whose
@@ -147,6 +148,8 @@ def _settings(job: Job, written: Mapping[str, object], usual_ttl: timedelta) -> 
         inner = written if not table else _table(written.get(table))
         short = isinstance(written.get(table), str) and key in without
         given = name in inner or short or (key in _OF_BOTH_SIDES and name in written)
+        if key == "timezone" and job.schedule is not None:
+            given = given or split_zone(job.schedule)[1] is not None
         if key == "heartbeat" and job.heartbeat is not None:
             yield _secret(key, beyond_host(job.heartbeat), inner)
             continue

@@ -57,13 +57,15 @@ def parse(
     cwd: Path | None = None,
     store: str | None = None,
     read_secret: Callable[[Path], str] | None = None,
+    check_store: Callable[[str], object] | None = None,
 ) -> Config:
     """The configuration of a main file and its drop-ins, which hold `[jobs.*]` only.
 
     `files` are absolute paths with their texts, the main file first. Relative paths in them
     are relative to the main file's folder. `cwd` only shortens the names of files in
     messages. `store` is a store's address that goes before the file's; relative paths in it
-    are relative to `cwd`. `read_secret` gives what the file of a `KEY_file` holds.
+    are relative to `cwd`. `read_secret` gives what the file of a `KEY_file` holds. `check_store`
+    raises `ConfigError` for an address that names no store that there is.
 
     Raises `ConfigError` with all problems; `AccessDenied` where that is all that is wrong.
     """
@@ -82,7 +84,8 @@ def parse(
                 from .toml_alerts import read_alerts
 
                 alerts = read_alerts(top.section("alerts"), main.parent)
-            url, keep = _store(top.section("store"), main.parent, StoreConfig(url))
+            check = None if store is not None else check_store
+            url, keep = _store(top.section("store"), main.parent, StoreConfig(url), check)
         else:
             for key in top.names():
                 if key != "jobs":
@@ -126,7 +129,12 @@ def _values(file: Path, text: str, problems: Problems) -> dict[str, object] | No
     return None
 
 
-def _store(section: Section, folder: Path, usual: StoreConfig) -> StoreConfig:
+def _store(
+    section: Section,
+    folder: Path,
+    usual: StoreConfig,
+    check: Callable[[str], object] | None,
+) -> StoreConfig:
     keep = section.duration("keep", least=LEAST_KEEP) or usual.keep
     key = "url_file" if "url_file" in section else "url"
     text = section.secret("url")
@@ -135,8 +143,10 @@ def _store(section: Section, folder: Path, usual: StoreConfig) -> StoreConfig:
         return usual._replace(keep=keep)
     try:
         url = database_url(text, folder)
+        if check is not None:
+            check(url)
     except ConfigError as error:
-        section.wrong(key, str(error), error.hint)
+        section.wrong(key, str(error).removeprefix("[store] url: "), error.hint)
         return usual
     return StoreConfig(url, keep)
 

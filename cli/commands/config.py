@@ -44,11 +44,18 @@ def _read(call: Call, name: str | None) -> Effective:
     from ...core.operations.application import job_named
     from ...core.toml import parse
     from ..configuration import read, read_secret
-    from ..wiring import check_store
+    from ..wiring import check_address, check_store
 
     env, options = call.env, call.options
     files = read(options.config, environ=env.environ, cwd=env.cwd)
-    found = parse(files, env.environ, cwd=env.cwd, store=options.store, read_secret=read_secret)
+    found = parse(
+        files,
+        env.environ,
+        cwd=env.cwd,
+        store=options.store,
+        read_secret=read_secret,
+        check_store=lambda url: check_address(url, env),
+    )
     check_store(found, env)
     only = None if name is None else job_named(found, name)
     given = options.store is not None

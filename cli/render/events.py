@@ -32,7 +32,8 @@ def event_text(event: EventView) -> str:
 
 
 def _run_started(value: JsonObject) -> str:
-    by = value.get("by") or value.get("trigger")
+    trigger = value.get("trigger")
+    by = value.get("by") or ("hand" if trigger == "manual" else trigger)
     at = f" {_planning(value)}at range {value['at_range']}" if value.get("at_range") else ""
     if value.get("work") and value.get("at_range") == 1:
         at = " from its last checkpoint"

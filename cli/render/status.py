@@ -76,7 +76,7 @@ def _overview_rows(report: StatusReport, *, ages: bool) -> tuple[list[Column], l
             job.job.name,
             job.state,
             f"{last:{wide}} {ago:>4}".rstrip(),
-            _until(job.next_due, now),
+            "-" if job.state == "paused" else _until(job.next_due, now),
             str(job.backlog or "-"),
         ]
         rows.append(cells)

@@ -346,3 +346,10 @@ def gone(report: Started) -> str:
     if report.silent is None:
         return "has gone silent"
     return f"has been silent for {age(report.silent)}"
+
+
+def left_over(report: RunReport) -> str:
+    """What a trigger had no time for: ` before 2026-11-29, and 2 more are due`."""
+    more = report.left - 1
+    rest = f", and {more:,} more {'is' if more == 1 else 'are'} due" if more else ""
+    return f" before {report.waiting}{rest}"

@@ -90,8 +90,7 @@ def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
     record = view.record
     parts = []
     if view.deadline_at is not None and now > view.deadline_at:
-        hours = (now - record.scheduled_at).total_seconds() / 3600
-        late = f"{hours:.0f}h" if hours < LONG_AGO else f"{hours / 24:.0f}d"
+        late = _late((now - record.scheduled_at).total_seconds())
         parts.append(f"due {late} ago, past its deadline")
     if view.shows == "stalled":
         parts.append("its holder is silent or gone; the next trigger takes it over")
@@ -106,6 +105,13 @@ def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
     elif record.failure is not None and view.shows != "stalled":
         text += "; tried again by the next trigger"
     return f"{text}, never given up" if _is_incomplete(record) and record.kills <= 1 else text
+
+
+def _late(seconds: float) -> str:
+    hours = seconds / 3600
+    if hours < 1:
+        return f"{seconds / 60:.0f}m"
+    return f"{hours:.0f}h" if hours < LONG_AGO else f"{hours / 24:.0f}d"
 
 
 def _how_often(job: Job, record: IntervalRecord) -> str:

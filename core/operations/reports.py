@@ -105,6 +105,18 @@ def rate_report(
     )
 
 
+def out_of_time_report(report: RunReport, seen: Look, following: Due) -> RunReport:
+    """The same, of a trigger that has no time for the next interval. What did not complete still
+    decides the outcome."""
+    if report.outcome is not Outcome.COMPLETED:
+        return report
+    return report._replace(
+        outcome=Outcome.OUT_OF_TIME,
+        waiting=following.interval.id,
+        left=max(seen.decision.backlog, 1),
+    )
+
+
 def blocked_report(job: Job, blocked: Blocked, now: datetime) -> IntervalReport:
     """How an interval stands that failed for good, and holds up newer ones."""
     return report_of(job, blocked.record, now)._replace(blocks=len(blocked.held))

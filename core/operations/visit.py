@@ -32,6 +32,7 @@ from .look import Look, look, new_record, read_interval
 from .reports import (
     as_run,
     busy_report,
+    out_of_time_report,
     paused_report,
     rate_report,
     trigger_report,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from ..ports import Store
     from .application import Application
     from .backfill.turns import Turn
+    from .limits import Limits
     from .pacing import Pace
 
 LOOK_EVERY = timedelta(hours=1)
@@ -57,12 +59,8 @@ PREVIEW = 4
 """So many changes does a dry run show."""
 NEVER = datetime.fromtimestamp(0, UTC)
 
-MOST = 5000
-"""So many intervals does one call take where a backfill runs: it reports each."""
 CONFLICTS = 10
 """So often in a row may acts by hand come between a decision and its record."""
-GOING_ON = (Outcome.COMPLETED, Outcome.NEEDS_APPROVAL, Outcome.FAILED, Outcome.INCOMPLETE)
-"""Outcomes of one interval after which a trigger may take another."""
 
 
 @dataclass(slots=True)
@@ -230,7 +228,8 @@ class Visit:
             written = self.dry_run or self._write_decisions(keeper, seen)
             if not written or comes(self.app.runtime, seen, due, keeper):
                 continue
-            may_go_on = self._may_go_on(reports, until)
+            limits = self._limits(until)
+            may_go_on = limits.allow(reports)
             pace, own = self._pace(), self._own(due)
             waits = pace.waits(seen, due, own) if pace and may_go_on else None
             if pace and waits is not None and pace.sleeps(keeper, waits, seen, until, own):
@@ -256,7 +255,8 @@ class Visit:
             except (StoreUnreachable, StoreBusy):
                 pass  # the work is done and recorded; the lease is found dead, or expires
             self.app.runtime.reached("released")
-            return self._report(seen, reports, left=due, waits=waits)
+            late = limits.time_alone_forbids(reports)
+            return self._report(seen, reports, left=due, waits=waits, late=late)
 
     def _pace(self) -> Pace | None:
         """What bounds how many are begun late; None where nothing does."""
@@ -277,19 +277,14 @@ class Visit:
         """Whether the lease may still be used after an interval ended that way."""
         return report.error is None or report.error.name not in ("lease_lapsed", "write_conflict")
 
-    def _may_go_on(self, reports: Sequence[IntervalReport], until: float | None) -> bool:
-        """Whether this trigger may take another interval. The first one is always begun, so
-        that a time budget, however small, gets a range further."""
-        if self.app.runtime.stop.reason is not None:
-            return False
-        if not reports:
-            return True
-        limit = 1 if self.dry_run else self.job.max_intervals
+    def _limits(self, until: float | None) -> Limits:
+        """What bounds this trigger, as of the newest decision."""
+        from .limits import MOST, Limits
+
+        most = 1 if self.dry_run else self.job.max_intervals
         if self._turn is not None:
-            limit = min(limit or MOST, MOST)
-        if reports[-1].outcome not in GOING_ON or (limit is not None and len(reports) >= limit):
-            return False
-        return until is None or self.app.runtime.clock.boot() < until
+            most = min(most or MOST, MOST)
+        return Limits(self.app.runtime, until, most)
 
     def _work(
         self, keeper: LeaseKeeper, due: Due, until: float | None, replay: Rate | None
@@ -378,9 +373,10 @@ class Visit:
         *,
         left: Sequence[Due] = (),
         waits: datetime | None = None,
+        late: bool = False,
     ) -> RunReport:
         """All that was worked and all that waits. `left`: what is due and was not begun; `waits`:
-        until when the rate keeps it."""
+        until when the rate keeps it; `late`: there was no time for it."""
         asked_for = self.only is not None or self.foreground or self.dry_run
         if seen.decision.pause is not None and not (asked_for or reports):
             return paused_report(self.job, seen)
@@ -395,6 +391,8 @@ class Visit:
             interrupted=interrupted,
             dry_run=self._preview,
         )
+        if late and left:
+            report = out_of_time_report(report, seen, left[0])
         if waits is None:
             return report
         return rate_report(report, self.job, left, waits, seen, self._own(left))

@@ -114,6 +114,7 @@ def test_the_next_five_instants_of_each_job_are_shown(cli: Cli) -> None:
     assert job["next"][0] == "2026-12-25T07:30:00Z", "none before its start"
     assert job["next_local"][0] == "2026-12-25T02:30:00-05:00"
     assert job["settings"]["timezone"] == "America/New_York"
+    assert "timezone" not in job["defaults"], "the expression says it"
     shown = cli("config").data
     assert "# its next five instants, in UTC, and on the clock there:\n" in shown
     assert "#   2026-12-28 07:30Z  Mon 2026-12-28 02:30 -05:00\n" in shown

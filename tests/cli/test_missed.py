@@ -11,6 +11,9 @@ from support.cli import Cli
 from support.fakes import FakeClock
 from support.small import SHOULD, write_source, write_target
 
+from reconcile.cli.render.watcher import AnyWatcher
+from reconcile.core.events import IntervalReport
+
 CONFIG = """
 [jobs.entitlements]
 schedule = "{schedule}"
@@ -53,6 +56,31 @@ def intervals(cli: Cli) -> list[Any]:
     return found
 
 
+def test_a_trigger_whose_time_is_over_between_two_intervals_says_so_and_leaves_with_124(
+    small: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli = configured(small)
+    told_before = AnyWatcher.report
+
+    def slow(self: AnyWatcher, report: Any) -> None:
+        told_before(self, report)
+        if isinstance(report, IntervalReport):
+            cli.clock.advance(40)
+
+    monkeypatch.setattr(AnyWatcher, "report", slow)
+    shown = cli(*RUN, "--max-runtime", "1m")
+    assert shown.code == 124
+    assert shown.words.splitlines()[-1] == (
+        "2026-11-30T12:01:24Z entitlements out of time"
+        " before 2026-11-30T11:03Z, and 58 more are due"
+    )
+    quiet = cli(*RUN, "--max-runtime", "1m", "-q")
+    assert (quiet.code, quiet.words) == (124, "")
+    found = told(cli, *RUN, "--max-runtime", "1m")
+    assert (found["outcome"], found["exit"]) == ("out_of_time", 124)
+    assert [one["outcome"] for one in found["intervals"]] == ["completed", "completed"]
+
+
 def test_of_twelve_hours_of_minutes_one_is_eligible_and_the_rest_is_one_record(small: Cli) -> None:
     """No number of misses ever keeps a job from going on."""
     cli = configured(small, extra="max_intervals = 2")
@@ -72,6 +100,11 @@ def test_of_twelve_hours_of_minutes_one_is_eligible_and_the_rest_is_one_record(s
     cli.clock.advance(60)
     assert cli(*RUN).code == 0
     assert len([one for one in intervals(cli) if one["state"] == "completed"]) == 4
+
+
+def test_how_late_an_interval_of_this_hour_is_is_said_in_minutes(small: Cli) -> None:
+    shown = configured(small, extra='deadline = "15m"')("status", "entitlements").words
+    assert "2026-11-30T11:01Z: due 59m ago, past its deadline" in shown
 
 
 def test_under_latest_it_is_one_run_and_the_rest_is_superseded(small: Cli) -> None:

@@ -45,6 +45,14 @@ def job(cli: Cli) -> Any:
     return json.loads(cli("status", "--json").data)["jobs"][0]
 
 
+def test_no_next_interval_is_announced_of_a_paused_job(night: Cli) -> None:
+    night(*PAUSE, "--until", "6h")
+    night.terminal, night.environ = True, {"NO_COLOR": "1"}
+    head, row, *_ = str(night("status").data).splitlines()
+    assert row[head.index("STATE") :].split()[0] == "paused"
+    assert row[head.index("NEXT") :].split()[0] == "-"
+
+
 def test_while_it_is_paused_triggers_start_nothing_and_exit_0(night: Cli) -> None:
     shown = night(*PAUSE)
     assert (shown.code, shown.words) == (
