@@ -9,7 +9,9 @@ An alert is about one interval of one job and has a kind:
 ``stalled``         every run of it was killed, `max_attempts` times, without a checkpoint between
 
 An interval is *stalled* while its holder is silent or gone and nobody has taken it over, which is
-what `status` shows. People are told of one that is so again and again, and never gets further.
+what `status` shows. People are told of one that is so again and again, and never gets further; and
+of a backfill of which nothing was begun for longer than its job's deadline and its rate allow, by
+the interval that is next: live ones, or a rate that others use up, must not starve it unseen.
 
 About the *oldest unfinished* interval, because a success of today says nothing of the night
 that hangs: neither a later success nor an old night that is replayed clears its alert, only
@@ -45,6 +47,7 @@ from .records import GuardReport, IntervalRecord, from_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from .backfills import Backfill
     from .config import Job
     from .model import Interval
     from .planning import Decision
@@ -199,6 +202,32 @@ def _stalled(job: Job, interval: Interval, record: IntervalRecord, now: datetime
     at = (record.failure or {}).get("at")
     since = from_text(at) if isinstance(at, str) else now
     return Found(STALLED, interval, since, text, f"reconcile status {name}")
+
+
+def judge_backfill(
+    job: Job,
+    schedule: Schedule | None,
+    backfill: Backfill,
+    interval: Interval,
+    moved: datetime,
+    now: datetime,
+) -> Found | None:
+    """Whether the backfill that runs stands still. `interval` is its next, `moved` when it was
+    written last, which is no later than a few live ones after its own newest. One that is held
+    up by `--rate 0`, or given up, does so by somebody's word."""
+    if backfill.paused or backfill.cancelled is not None:
+        return None
+    patience = planning.deadline(job, schedule)
+    if backfill.rate is not None:
+        patience += backfill.rate.per
+    if now - moved <= patience:
+        return None
+    left = backfill.record.to_run - backfill.record.begun
+    text = (
+        f"{job.name} backfill #{backfill.record.number} has begun nothing for {_age(now - moved)}:"
+        f" {left:,} left, the next is {interval.id}"
+    )
+    return Found(STALLED, interval, moved + patience, text, f"reconcile backfill {job.name}")
 
 
 def _age(duration: timedelta) -> str:

@@ -30,7 +30,11 @@ OneIntervalArgument = Annotated[str, Argument("INTERVAL", "An id, latest or olde
 ForceOption = Annotated[bool, Option(("--force",), "Fence the holder out now, whatever it does.")]
 UntilOption = Annotated[
     str | None,
-    Option(("--until",), "To 05:00Z, 2026-12-01, 2026-12-01T05:00Z, or for 90m, 6h.", "T"),
+    Option(
+        ("--until",),
+        "To 05:00 on the job's clock, 05:00Z, 2026-12-01T05:00Z; for 90m, 6h.",
+        "T",
+    ),
 ]
 StopOption = Annotated[bool, Option(("--stop",), "Ask the holder that works now to stop, too.")]
 CatchUpOption = Annotated[

@@ -30,7 +30,7 @@ from ..errors import (
 from ..events import NotTold
 from ..model import ABSENT, Kind, Outcome, Put
 from ..records import OPEN, from_text, to_text
-from .look import find_record, look
+from .look import find_record, interval_at, look
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,6 +120,9 @@ class _Desk:
             one.key: one
             for one in alerts.judge(job, seen.job, seen.schedule, seen.decision, seen.now)
         }
+        still = None if seen.decision.pause is not None else self._backfill(job, seen)
+        if still is not None:
+            found.setdefault(still.key, still)
         stored = self._store.scan(Kind.ALERT, job.name, tag=OPEN)
         if not (found or stored):
             return
@@ -131,6 +134,20 @@ class _Desk:
         for key, one in found.items():
             if key not in standing:
                 self._raise(job, one, seen.now)
+
+    def _backfill(self, job: Job, seen: Look) -> Found | None:
+        """What is wrong with the backfill that runs; a read or two only where there is one."""
+        if seen.job.backfill is None:
+            return None
+        from ..backfills import key_of, running
+
+        backfill = running(self._store, job.name, seen.job)
+        if backfill is None or backfill.record.next_at is None:
+            return None
+        stored = self._store.get(Kind.BACKFILL, job.name, key_of(backfill.record.number))
+        moved = backfill.record.asked_at if stored is None else stored.at
+        following = interval_at(seen, job.name, backfill.record.next_at)
+        return alerts.judge_backfill(job, seen.schedule, backfill, following, moved, seen.now)
 
     def _raise(self, job: Job, found: Found, now: datetime) -> None:
         from .. import alert_records as records

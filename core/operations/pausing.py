@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import re
 from contextlib import closing, suppress
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from .. import planning
+from ..calendars.zones import zone
 from ..errors import ConfigError, StoreBusy, UsageError, WriteConflict
 from ..events import PauseReport
 from ..model import ABSENT, Actor, Append, Kind, Put, Trigger
 from ..records import to_text
-from ..schedule import read_id
 from ..toml_values import parse_duration
 from ..trail import OF_JOB
 from .interventions import stop
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 TRIES = 10
 """So often in a row may a holder's write come between reading the job's record and writing it."""
-_TIME = re.compile(r"(\d\d):(\d\d)Z", re.ASCII)
+_TIME = re.compile(r"(\d\d:\d\d)(Z|[+-]\d\d:\d\d)?", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?)?$", re.ASCII)
 
 
 def pause(
@@ -47,14 +48,15 @@ def pause(
     """Let no trigger start anything until `until`, or until somebody unpauses. With `stops` the
     holder that works is asked to stop, too.
 
-    `until`: an instant or a date in UTC, a time of day (`05:00Z`), or a duration from now.
+    `until`: an instant, a date or a time of day, with an offset or on the clock of the job's time
+    zone; or a duration from now.
     Raises `UsageError` where it is neither, or over.
     """
     job = app.job(request.job)
     with closing(app.open_store()) as store:
         now = store.facts().now
         by = Actor(request.actor, request.reason, now)
-        end = _until(until, now) if until is not None else None
+        end = None if until is None else _until(until, now, zone(job.timezone))
         event = _signed("paused", by, until=None if end is None else to_text(end))
         seen = _note(store, job, now, event, lambda record: planning.paused(record, by, end))
     assert seen is not None, "it always changes something"
@@ -148,29 +150,39 @@ def _missed(seen: Look, pause: Pause) -> int:
     return sum(skip.span for skip in skips) + len(due)
 
 
-def _until(text: str, now: datetime) -> datetime:
-    """The instant that ends a pause."""
-    end = _read(text, now)
+def _until(text: str, now: datetime, there: tzinfo) -> datetime:
+    """The instant that ends a pause; `there` is the job's time zone."""
+    end = _read(text, now, there)
     if end <= now:
         raise UsageError(f"--until {text} is over: it is {now:%Y-%m-%dT%H:%MZ} now")
     return end
 
 
-def _read(text: str, now: datetime) -> datetime:
-    match = _TIME.fullmatch(text)
+def _read(text: str, now: datetime, there: tzinfo) -> datetime:
+    """What bears no offset is on the job's clock, as `start` is."""
     try:
-        if match is not None:
-            today = datetime.combine(now.astimezone(UTC), time(int(match[1]), int(match[2])), UTC)
-            return today if today > now else today + timedelta(days=1)
-        if text[:1].isdigit() and text[-1:] in "smhd":
-            return now + parse_duration(text)
-        found = read_id(text)
-    except (ValueError, ConfigError, StoreBusy, UsageError):
+        if (match := _TIME.fullmatch(text)) is not None:
+            at = time.fromisoformat(match[1])
+            clock = there if match[2] is None else _offset(match[2])
+            today = now.astimezone(clock).date()
+            days = (datetime.combine(today + timedelta(days=n), at, clock) for n in range(2))
+            return next(day for day in (day.astimezone(UTC) for day in days) if day > now)
+        if _DATE.match(text):
+            found = datetime.fromisoformat(text)
+            return found.replace(tzinfo=found.tzinfo or there).astimezone(UTC)
+        return now + parse_duration(text)
+    except (ValueError, OverflowError, ConfigError, StopIteration):
         raise UsageError(
             f"--until {text!r} is no time",
-            hint="write 05:00Z, 2026-12-01, 2026-12-01T05:00Z, or a duration as 90m",
+            hint="write 05:00 (on the clock of the job's time zone), 05:00Z, 05:00+01:00,"
+            " 2026-12-01, 2026-12-01T05:00Z, or a duration as 90m",
         ) from None
-    return found if isinstance(found, datetime) else datetime.combine(found, time(), UTC)
+
+
+def _offset(text: str) -> tzinfo:
+    found = time.fromisoformat(f"00:00{text}").tzinfo
+    assert found is not None, "it has one"
+    return found
 
 
 def _signed(type_: str, by: Actor, **facts: JsonObject | str | bool | None) -> JsonObject:

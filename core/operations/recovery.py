@@ -3,8 +3,9 @@
 The target's fence row names the newest interval it has seen completed. The store's records
 name the newest it has proved. They are written one after the other, target first, so after
 a crash the target may be ahead by the very interval that is still unfinished in the store:
-that one is simply worked on, found equal, and completed. Anything else means that a copy
-was restored, or a file was deleted:
+that one is simply worked on, found equal, and completed, and what is older and open then is
+overtaken by it, as it would have been without the crash. Anything else means that a copy was
+restored, or a file was deleted:
 
 - **The target is ahead**: the store was wiped, moved or replaced by an older copy. Its lost
   records are replaced by `completed` ones with the reason `recovered`, one span for each
@@ -43,8 +44,11 @@ SPANS_COUNTED = 10_000
 """Stretches longer than this become one span, without looking at each instant."""
 
 
-def disagreement(store: Store, job: Job, seen: Look, newest: Newest | None) -> Sequence[Write]:
-    """What must be written before anything is decided; nothing where both sides agree."""
+def disagreement(
+    store: Store, job: Job, seen: Look, newest: Newest | None, *, knows_all: bool = False
+) -> Sequence[Write]:
+    """What must be written before anything is decided; nothing where both sides agree.
+    `knows_all`: the target has seen no grant that is newer than the store's."""
     if newest is not None and newest.scheduled_at > seen.now:
         return ()  # named by a clock ahead of now: it says nothing of what was due until now
     proved = newest_completed(store, job, seen.now)
@@ -53,9 +57,19 @@ def disagreement(store: Store, job: Job, seen: Look, newest: Newest | None) -> S
     if ours == theirs:
         return ()
     if newest is not None and (proved is None or theirs > ours):  # type: ignore[operator]
+        if knows_all and _is_about_to_complete(store, job, newest):
+            return ()
         return list(_recovered(store, job, seen, newest, proved))
     assert proved is not None, "one of both is newer"
     return _rewound(store, job, seen, proved, newest)
+
+
+def _is_about_to_complete(store: Store, job: Job, newest: Newest) -> bool:
+    """Whether the target's newest interval is being worked, so that only its end is not told."""
+    record, _ = find_record(store, job.name, newest.scheduled_at)
+    if record is None or record.scheduled_at != newest.scheduled_at:
+        return False
+    return record.runs > 0 and not record.state.is_final and record.rerun == newest.rerun
 
 
 def taken_back(job: Job, seen: Look) -> Iterator[Write]:

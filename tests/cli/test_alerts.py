@@ -6,6 +6,7 @@ Real operations on a small night, with a pager in the place of the alert command
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from reconcile.cli import wiring
 from reconcile.cli.configuration import load
 from reconcile.cli.render.watcher import AnyWatcher
 from reconcile.core.errors import TargetLocked
-from reconcile.core.model import Kind
+from reconcile.core.model import Holder, Kind, LeaseKey, RunId
 from reconcile.core.operations import comparing
 from reconcile.core.operations.alerting import ALL
 from reconcile.stores.sqlite import SqliteStore
@@ -316,6 +317,37 @@ def test_a_range_that_kills_every_run_is_named_and_told(night: Cli, pager: Pager
     assert 'reconcile_ranges_repeated_total{job="entitlements"} 4.0' in metrics
     assert 'reconcile_attempts_total{job="entitlements"} 11.0' in metrics
     assert 'reconcile_duplicate_attempts_total{how="again",job="entitlements"} 4.0' in metrics
+
+
+def test_a_backfill_that_stands_still_is_told_of_until_it_gets_further(
+    cli: Cli, pager: Pager
+) -> None:
+    cli.configure(LIVE.replace("export.csv", "exports/{date}.csv"))
+    write_target(cli.folder / "app.db")
+    (cli.folder / "exports").mkdir()
+    for night in ("2026-11-20", "2026-11-21", "2026-11-22", "2026-11-30"):
+        write_source(cli.folder / f"exports/{night}.csv")
+    cli.stop.reason = "SIGTERM"  # it is asked for, and left to triggers
+    span = ("--from", "2026-11-20", "--to", "2026-11-22", "--rate", "1/h")
+    cli("backfill", "entitlements", *span, "-m", "OPS-9", "--actor", "alice")
+    cli.stop.reason = None
+    hangs = store(cli)
+    holder = Holder("elsewhere", "m", "b", "n", 1, 1, "t")
+    lease = hangs.acquire(
+        LeaseKey("entitlements"), RunId("x"), holder, timedelta(days=8), interval="x"
+    )
+    for hours, stands in ((6, False), (2, True)):
+        cli.clock.advance(hours * HOUR)
+        assert cli(*RUN).code == 75
+        texts = [alert["text"] for _, alert in pager.got]
+        told = [text for text in texts if "backfill #1 has begun nothing for 8h" in text]
+        assert len(told) == stands, texts
+        assert (("2026-11-20", "stalled", "raised") in pager.told()) == stands
+    assert told[0].endswith(": 3 left, the next is 2026-11-20")
+    hangs.release(lease.fence, 1, None)
+    hangs.close()
+    assert cli(*RUN).code == 0
+    assert ("2026-11-20", "stalled", "cleared") in pager.told()
 
 
 def test_an_alert_is_sent_again_under_its_id_where_a_call_died_while_it_was_sent(

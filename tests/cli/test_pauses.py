@@ -173,6 +173,25 @@ def test_an_end_is_a_time_of_day_an_instant_a_date_or_a_duration(
 
 
 @pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("05:00", "2026-11-30T10:00:00Z"),
+        ("21:30", "2026-12-01T02:30:00Z"),
+        ("04:30+01:00", "2026-11-30T03:30:00Z"),
+        ("2026-12-01", "2026-12-01T05:00:00Z"),
+        ("2026-12-01T05:00", "2026-12-01T10:00:00Z"),
+        ("2026-12-01T05:00-08:00", "2026-12-01T13:00:00Z"),
+    ],
+)
+def test_an_end_without_an_offset_is_on_the_clock_of_the_job(
+    night: Cli, text: str, end: str
+) -> None:
+    night.configure(CONFIG.replace("start =", 'timezone = "America/New_York"\nstart ='))
+    found = json.loads(night(*PAUSE, "--until", text, "--json").data)
+    assert found["pause"]["until"] == end
+
+
+@pytest.mark.parametrize(
     "text", ["2026-11-29", "2026-11-30T02:30Z", "5:00", "25:00Z", "soon", "0m"]
 )
 def test_an_end_that_is_none_or_over_is_refused(night: Cli, text: str) -> None:

@@ -23,8 +23,10 @@ from datetime import datetime, timedelta
 import pytest
 from support.filling import Filling
 from support.lives import DAY, MINUTE, PLANS, START, Life, Pause
+from support.nights import Killed
 from support.sides import JOB
 
+from reconcile.core.errors import SourceUnreachable
 from reconcile.core.model import State
 from reconcile.core.operations.application import RunRequest
 from reconcile.core.operations.trigger import run
@@ -174,6 +176,33 @@ def test_a_clock_that_was_far_ahead_once_claims_and_poisons_nothing(seed: int, p
     life.records = lambda: records  # type: ignore[method-assign]
     check(life)
     assert all(at > life.now or life.log[at].count("done") == 1 for at in ahead)
+
+
+def test_what_had_failed_before_is_not_called_done_where_a_kill_keeps_the_end_of_a_newer_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The target knows that the second night is completed, and the store does not yet."""
+    life = Life(random.Random(0), "all", "one", trouble=False)
+    life.plan = PLANS[1]
+    faults = [SourceUnreachable("away"), SourceUnreachable("away"), None]
+
+    def dies(step: str) -> None:
+        if step == "target_completed":
+            life.died.add(life.started)
+            raise Killed
+
+    monkeypatch.setattr(life, "fault", lambda: faults.pop(0))
+    monkeypatch.setattr(life, "reached", dies)
+    for hours in (3, 24):
+        life.clock.advance(hours * 3600)
+        life.call(lambda app: run(app, RunRequest(JOB)))
+    assert (faults, life.done) == ([], [START + timedelta(days=1, hours=2.5)])
+    monkeypatch.undo()
+    life.settle()
+    check(life)
+    (first, _), (second, _) = life.records()
+    assert (first.state, first.reason) == (State.FAILED, "overtaken")
+    assert (second.state, second.reason) == (State.COMPLETED, None)
 
 
 SEED = os.environ.get("RECONCILE_TEST_SEED")

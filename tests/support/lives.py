@@ -115,6 +115,9 @@ class TrivialWork:
 
     def steps(self, order: Any) -> Iterator[Step]:
         life, at = self._life, order.interval.scheduled_at
+        newest = life.row.newest if self.fenced and life.row is not None else None
+        if newest is not None and newest.scheduled_at > at:
+            raise OldOverNew(f"{newest.interval} is completed")
         life.log[at].append("begun")
         life.note("begun", order)
         fault = life.fault()

@@ -140,7 +140,8 @@ def _opening(job: Job, found: Turn, due: Due) -> list[Write]:
     of its own who asked for it."""
     backfill = found.backfill
     if not found.owns(due):
-        return [backfill.after_live().put(job.name)]
+        # Counted once more it would seem to have moved, and nobody would be told that it stands.
+        return [] if backfill.is_its_turn else [backfill.after_live().put(job.name)]
     if due is not found.begins:
         return [backfill.after_own(found.next_at, new=False).put(job.name)]
     assert due.record is not None, "it is prepared"
