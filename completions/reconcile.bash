@@ -47,6 +47,7 @@ _reconcile_kind() { # COMMAND OPTION: what its value is; nothing for a flag
     stop:--actor) echo text ;;
     changes:--account) echo text ;;
     changes:--since) echo choice ;;
+    logs:--run) echo text ;;
     add:--schedule) echo text ;;
     add:--timezone) echo text ;;
     add:--deadline) echo choice ;;
@@ -87,6 +88,8 @@ _reconcile_argument() { # COMMAND PLACE
     stop:0) echo job ;;
     changes:0) echo job ;;
     changes:1) echo interval ;;
+    logs:0) echo job ;;
+    logs:1) echo interval ;;
     prune:0) echo job ;;
     config:0) echo job ;;
     doctor:0) echo job ;;
@@ -107,6 +110,7 @@ _reconcile_options() { # COMMAND
     unpause) printf '%s\n' --catch-up --reason -m --actor ;;
     stop) printf '%s\n' --force --no-wait --reason -m --actor ;;
     changes) printf '%s\n' --account --since --planned ;;
+    logs) printf '%s\n' --run --follow -f ;;
     prune) printf '%s\n' --dry-run ;;
     doctor) printf '%s\n' --ddl --test-alert ;;
     init) printf '%s\n' --demo ;;
@@ -179,7 +183,7 @@ _reconcile() {
       ;;
     choice) mapfile -t offered < <(_reconcile_choices "$command" "$option") ;;
     option) mapfile -t offered < <(_reconcile_options "$command") ;;
-    command) offered=(run resume status rerun backfill skip pause unpause stop changes drill prune config doctor init add units) ;;
+    command) offered=(run resume status rerun backfill skip pause unpause stop changes logs drill prune config doctor init add units) ;;
   esac
   for word in "${offered[@]}"; do
     [[ $word == "$cur"* ]] && COMPREPLY+=("$head$(printf %q "$word")")

@@ -9,7 +9,7 @@ function __reconcile_words # the command and its arguments, without options and 
         else if test $plain = 0 -a "$word" = --
             set plain 1
         else if test $plain = 0; and string match -q -- '-*' $word
-            contains -- $word --account --actor --approve --busy-exit --config --deadline --every --from --interval --jobs --max-runtime --number --on-failure --output --rate --reason --schedule --since --state --store --timezone --to --until --user --wait -E -c -m -n
+            contains -- $word --account --actor --approve --busy-exit --config --deadline --every --from --interval --jobs --max-runtime --number --on-failure --output --rate --reason --run --schedule --since --state --store --timezone --to --until --user --wait -E -c -m -n
             and set skip 1
         else
             echo -- $word
@@ -115,7 +115,7 @@ complete -c reconcile -n '__reconcile_at skip 0' -a '(__reconcile_ask jobs)'
 complete -c reconcile -n '__reconcile_at skip 1' -k -a '(__reconcile_ask intervals)'
 
 complete -c reconcile -n __reconcile_none -a pause -d 'Let no trigger start anything.'
-complete -c reconcile -n '__reconcile_is pause' -l until -x -d 'To 05:00Z, 2026-12-01, 2026-12-01T05:00Z, or for 90m, 6h.'
+complete -c reconcile -n '__reconcile_is pause' -l until -x -d 'To 05:00 on the job\'s clock, 05:00Z, 2026-12-01T05:00Z; for 90m, 6h.'
 complete -c reconcile -n '__reconcile_is pause' -l stop -d 'Ask the holder that works now to stop, too.'
 complete -c reconcile -n '__reconcile_is pause' -l reason -s m -x -d 'Why; kept on record.'
 complete -c reconcile -n '__reconcile_is pause' -l actor -x -d 'Who acts; kept on record.'
@@ -140,6 +140,12 @@ complete -c reconcile -n '__reconcile_is changes' -l since -x -a '90s 10m 1h 6h 
 complete -c reconcile -n '__reconcile_is changes' -l planned -d 'What the plan would change, instead of what was changed.'
 complete -c reconcile -n '__reconcile_at changes 0' -a '(__reconcile_ask jobs)'
 complete -c reconcile -n '__reconcile_at changes 1' -k -a '(__reconcile_ask intervals)'
+
+complete -c reconcile -n __reconcile_none -a logs -d 'Show what a command printed.'
+complete -c reconcile -n '__reconcile_is logs' -l run -x -d 'Of this run; the last without it.'
+complete -c reconcile -n '__reconcile_is logs' -l follow -s f -d 'Wait for more until the run has ended.'
+complete -c reconcile -n '__reconcile_at logs 0' -a '(__reconcile_ask jobs)'
+complete -c reconcile -n '__reconcile_at logs 1' -k -a '(__reconcile_ask intervals)'
 
 complete -c reconcile -n __reconcile_none -a drill -d 'Rehearse kills, stalls and misses on your store.'
 
