@@ -115,7 +115,7 @@ _reconcile_options() { # COMMAND
     doctor) printf '%s\n' --ddl --test-alert ;;
     init) printf '%s\n' --demo ;;
     add) printf '%s\n' --schedule --timezone --deadline ;;
-    units) printf '%s\n' --systemd --crontab --every --output --force --user --on-failure ;;
+    units) printf '%s\n' --systemd --crontab --every --spread --output --force --user --on-failure ;;
   esac
   printf '%s\n' --config -c --store --quiet -q --verbose -v --json --help
 }

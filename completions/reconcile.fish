@@ -174,6 +174,7 @@ complete -c reconcile -n __reconcile_none -a units -d 'Print a crontab line, or 
 complete -c reconcile -n '__reconcile_is units' -l systemd -d 'A service and a timer.'
 complete -c reconcile -n '__reconcile_is units' -l crontab -d 'A crontab line; with --output, a file for /etc/cron.d.'
 complete -c reconcile -n '__reconcile_is units' -l every -x -a '90s 10m 1h 6h 1d 7d' -d 'Knock so often; else 10m, 5m or 1m, as needed.'
+complete -c reconcile -n '__reconcile_is units' -l spread -d 'Knock at minutes of its own, so that not all jobs begin at once.'
 complete -c reconcile -n '__reconcile_is units' -l output -x -a '(__fish_complete_directories)' -d 'Write files into this folder, not to the screen.'
 complete -c reconcile -n '__reconcile_is units' -l force -d 'Replace files that are there and differ.'
 complete -c reconcile -n '__reconcile_is units' -l user -x -d 'Run it as NAME; else as the store\'s owner, or you.'

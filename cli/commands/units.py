@@ -23,6 +23,9 @@ CrontabOption = Annotated[
 EveryOption = Annotated[
     str | None, Option(("--every",), "Knock so often; else 10m, 5m or 1m, as needed.", "D")
 ]
+SpreadOption = Annotated[
+    bool, Option(("--spread",), "Knock at minutes of its own, so that not all jobs begin at once.")
+]
 OutputOption = Annotated[
     Path | None, Option(("--output",), "Write files into this folder, not to the screen.", "DIR")
 ]
@@ -42,6 +45,7 @@ def units(
     systemd: SystemdOption = False,
     crontab: CrontabOption = False,
     every: EveryOption = None,
+    spread: SpreadOption = False,
     output: OutputOption = None,
     force: ForceOption = False,
     user: UserOption = None,
@@ -60,7 +64,8 @@ def units(
         raise UsageError("--on-failure is for --systemd", hint="cron mails what is printed")
     if force and output is None:
         raise UsageError("--force is for --output", hint="add --output DIR")
-    found = _plan(call, job, _every(every, systemd=systemd), user, systemd=systemd)
+    often = _every(every, systemd=systemd)
+    found = _plan(call, job, often, user, systemd=systemd, spread=spread)
     texts = _texts(found, systemd=systemd, on_failure=on_failure, user=output is not None)
     if output is None:
         _print(call, found, texts, systemd=systemd)
@@ -96,7 +101,13 @@ def _every(text: str | None, *, systemd: bool) -> timedelta | None:
 
 
 def _plan(
-    call: Call, name: str, every: timedelta | None, user: str | None, *, systemd: bool
+    call: Call,
+    name: str,
+    every: timedelta | None,
+    user: str | None,
+    *,
+    systemd: bool,
+    spread: bool,
 ) -> Plan:
     from ...core.operations.application import job_named
     from ...core.toml import parse
@@ -119,6 +130,7 @@ def _plan(
         every=every,
         shift=env.ahead,
         local=not systemd,
+        spread=spread,
     )
     return made if user else made._replace(user=_owner(made.needs.store) or env.login)
 

@@ -33,7 +33,7 @@ def lines(plan: Plan, *, user: bool) -> str:
         " nothing due takes 0.1 s, and a failed or killed night is soon retried."
     )
     about = "".join(f"# {line}\n" for line in wrap(told, PROSE, break_on_hyphens=False))
-    return f"{about}{_variables(plan)}{fields(plan.every)}{who} {command(plan)}\n"
+    return f"{about}{_variables(plan)}{fields(plan.every, plan.offset)}{who} {command(plan)}\n"
 
 
 def command(plan: Plan) -> str:
@@ -53,14 +53,17 @@ def command(plan: Plan) -> str:
     return text
 
 
-def fields(every: timedelta) -> str:
-    """The five fields of a knock that comes so often."""
+def fields(every: timedelta, offset: timedelta = timedelta()) -> str:
+    """The five fields of a knock that comes so often, so much after the round minute."""
+    hour, minute = divmod(offset // MINUTE, 60)
     if every < HOUR:
         minutes = every // MINUTE
-        return "* * * * *" if minutes == 1 else f"*/{minutes} * * * *"
+        begin = f"{minute}-59" if minute else "*"
+        return "* * * * *" if minutes == 1 else f"{begin}/{minutes} * * * *"
     hours = every // HOUR
-    hour = {1: "*", DAY // HOUR: "0"}.get(hours, f"*/{hours}")
-    return f"0 {hour} * * *"
+    begin = f"{hour}-23" if hour else "*"
+    which = {1: "*", DAY // HOUR: f"{hour}"}.get(hours, f"{begin}/{hours}")
+    return f"{minute} {which} * * *"
 
 
 def _variables(plan: Plan) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 from ...core import planning
 from ...core.config import default_ttl
@@ -48,6 +49,7 @@ class Plan(NamedTuple):
     kill_after: timedelta
     channels: int
     variables: Sequence[str]
+    offset: timedelta = timedelta()
 
     @property
     def unit(self) -> str:
@@ -66,10 +68,11 @@ def plan(
     every: timedelta | None,
     shift: timedelta,
     local: bool,
+    spread: bool = False,
 ) -> Plan:
     """What calls that job. `variables` are those that reading it took. `store` is the address that
     the command line gave. `local`: knocks are told by the host's clock on the wall, which is
-    `shift` ahead of UTC, and not by UTC.
+    `shift` ahead of UTC, and not by UTC. `spread`: see `offset_of`.
 
     Raises `UsageError` for a job on demand, and for an address that holds a secret.
     """
@@ -111,7 +114,19 @@ def plan(
         kill_after=getattr(job.work, "kill_after", timedelta()),
         channels=channels,
         variables=variables,
+        offset=offset_of(job.name, knocks) if spread else timedelta(),
     )
+
+
+def offset_of(job: str, every: timedelta) -> timedelta:
+    """How much later than others a job knocks, so that not all of a machine do at one minute: less
+    than one time between knocks, and always the same. Raises `UsageError` for knocks between
+    which no whole minute fits."""
+    if every <= MINUTE:
+        raise UsageError(
+            f"knocks {often(every)} cannot be spread", hint="leave --spread out, or say --every 10m"
+        )
+    return crc32(job.encode()) % (every // MINUTE) * MINUTE
 
 
 def _due(schedule: str, timezone: str) -> str:

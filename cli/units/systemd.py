@@ -104,17 +104,18 @@ def on_calendar(plan: Plan) -> str:
     """A calendar event that comes so often; in UTC where the host's zone would shift it away
     from scheduled minutes."""
     every = plan.every
+    hour, minute = divmod(plan.offset // MINUTE, 60)
     if every < MINUTE:
         event = f"*:*:0/{int(every.total_seconds())}"
     elif every < HOUR:
         minutes = every // MINUTE
-        event = "*:*" if minutes == 1 else f"*:0/{minutes}"
+        event = "*:*" if minutes == 1 else f"*:{minute}/{minutes}"
     elif every == HOUR:
-        event = "*:00"
+        event = f"*:{minute:02}"
     elif every == 24 * HOUR:
-        event = "00:00"
+        event = f"{hour:02}:{minute:02}"
     else:
-        event = f"0/{every // HOUR}:00"
+        event = f"{hour}/{every // HOUR}:{minute:02}"
     return f"{event} UTC" if plan.shift % every else event
 
 

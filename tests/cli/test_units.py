@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from support.cli import CONFIG, Cli
 from support.systemd import verify
 
 from reconcile.cli.units import cron, systemd
-from reconcile.cli.units.plan import Plan, divides, plan
+from reconcile.cli.units.plan import Plan, divides, offset_of, plan
+from reconcile.core.calendars.oncalendar import oncalendar
 from reconcile.core.config import Config
 from reconcile.core.toml import parse
 
@@ -105,6 +106,32 @@ def test_the_fields_of_a_knock_come_that_often(every: str) -> None:
     found = [next(times) for _ in range(30)]
     assert {b - a for a, b in pairwise(found)} == {wanted}
     assert (found[0].hour, found[0].minute) == (0, 0)
+
+
+@pytest.mark.parametrize("every", ["5m", "10m", "20m", "1h", "4h", "1d"])
+@pytest.mark.parametrize("job", ["entitlements", "ldap", "mail", "vacuum", "a", "b"])
+def test_spread_knocks_come_that_often_at_minutes_of_their_own(job: str, every: str) -> None:
+    """As cron has them, and as systemd says the same."""
+    span = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+    wanted = int(every[:-1]) * span[every[-1]]
+    offset = offset_of(job, wanted)
+    assert timedelta() <= offset < wanted
+    begin = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC)
+    times = CronSim(cron.fields(wanted, offset), begin)
+    found = [next(times) for _ in range(30)]
+    midnight = datetime(2026, 12, 1, tzinfo=UTC)
+    assert found == [midnight + offset + wanted * n for n in range(30)]
+    said = systemd.on_calendar(planned()._replace(every=wanted, offset=offset))
+    assert list(islice(oncalendar(f"{said}").after(begin), 30)) == found
+
+
+def test_jobs_of_one_minute_knock_at_several_minutes_and_always_at_the_same() -> None:
+    ten = timedelta(minutes=10)
+    offsets = [offset_of(f"job-{n}", ten) for n in range(20)]
+    assert offsets == [offset_of(f"job-{n}", ten) for n in range(20)]
+    assert len(set(offsets)) > 5
+    assert planned(spread=True).offset == offset_of("entitlements", ten)
+    assert planned().offset == timedelta()
 
 
 @pytest.mark.parametrize(
@@ -301,6 +328,7 @@ def test_a_job_on_demand_is_refused(cli: Cli) -> None:
         ("--crontab", "--every", "2d"),
         ("--crontab", "--on-failure", "x.service"),
         ("--systemd", "--force"),
+        ("--crontab", "--every", "1m", "--spread"),
     ],
 )
 def test_what_makes_no_sense_is_refused(cli: Cli, argv: tuple[str, ...]) -> None:
