@@ -184,7 +184,8 @@ def _said_ahead(
 def _records(store: Store, job: str, floor: datetime) -> Iterator[Record]:
     """What `decide` asks for: the open ones however old, then all from the floor on."""
     edge = instant_key(floor - timedelta(seconds=1))
-    yield from _pages(store, job, after="", before=edge, tag=OPEN)
+    # Up to and with the edge: `before` is exclusive, and so is `after`.
+    yield from _pages(store, job, after="", before=f"{edge}/", tag=OPEN)
     yield from _pages(store, job, after=edge, before="", tag="")
 
 

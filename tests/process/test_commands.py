@@ -211,8 +211,8 @@ def done_again(done: list[int]) -> list[int]:
 
 
 def test_killed_at_random_each_step_is_done_and_the_cursor_never_goes_back(make: Make) -> None:
-    """The next line waits until the one before is durable: so what is done again is the step
-    under way and, where that took no time, the one before."""
+    """The next line waits until the one before is durable, and the one that was not yet when it
+    was killed is left to the next run: so only a step is done again whose line was not written."""
     scene = make(
         f"i=${{RECONCILE_CURSOR:-0}}; echo $i >> begins; while [ $i -lt {STEPS} ]; do i=$((i+1));"
         ' sleep 0.004; echo $i >> done; echo "{\\"cursor\\": $i}" >&3; done'
@@ -225,7 +225,7 @@ def test_killed_at_random_each_step_is_done_and_the_cursor_never_goes_back(make:
     assert scene.run("run", "work", "--interval", NIGHT).code == 0
     done = [int(line) for line in scene.lines("done")]
     assert set(done) == set(range(1, STEPS + 1))
-    assert max(done_again(done), default=0) <= 2
+    assert max(done_again(done), default=0) <= 1
     begins = [int(line) for line in scene.lines("begins")]
     assert begins == sorted(begins)
 
@@ -239,7 +239,7 @@ def test_the_examples_checkpoint_themselves(make: Make, root: Path, name: str) -
     assert scene.run("run", "work", "--interval", NIGHT).code == 0
     done = [int(line) for line in scene.lines("done")]
     assert set(done) == set(range(1, 301))
-    assert max(done_again(done), default=0) <= 2
+    assert max(done_again(done), default=0) <= 1
     assert scene.interval(NIGHT)["intervals"][0]["count"] == 300
 
 

@@ -35,6 +35,7 @@ from .surroundings import read_env_file, variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from ...config import CommandConfig
     from ...errors import ReconcileError
@@ -90,6 +91,8 @@ class CommandWork:
         """See `ports.Work`. Raises what `endings.fault` gives, `ProgressUnusable`, `NotProved` for
         a range whose figures are not what was expected, and `BrokenOff`."""
         self._stands = self._standing(order)
+        if self._heed_last_words(order):
+            yield self._step(order)
         while self._stands.done < (self._config.ranges or 1):
             if order.stop_asked():
                 raise BrokenOff
@@ -171,6 +174,30 @@ class CommandWork:
             return begin._replace(done=found.done, total=found.total)
         return found
 
+    def _heed_last_words(self, order: WorkOrder) -> bool:
+        """Go on from the line that the run before was killed over, if it was in this range and
+        pass; the supervisor has left it. Whether that is a checkpoint."""
+        path = self._last_words(order, order.record.runs - 1, self._stands.done + 1)
+        try:
+            line = path.read_bytes()
+            path.unlink()
+        except OSError:
+            return False
+        try:
+            said = read_line(line.rstrip(b"\n")) if line.endswith(b"\n") else None
+        except ProgressUnusable:
+            said = None  # a part of a long one
+        if said is None or not said.is_checkpoint:
+            return False
+        self._stands = self._stands.after(said)
+        return True
+
+    def _last_words(self, order: WorkOrder, run: int, number: int) -> Path:
+        """Where a run of this pass leaves them, of that range."""
+        log = self._logs.path(order.interval, run)
+        name = f"{log.name}-r{order.record.rerun}-{number}of{self._config.ranges or 1}.line"
+        return log.with_name(name)
+
     def _call(self, order: WorkOrder, number: int) -> Iterator[Step]:
         """Call the command for a range, until it has ended well."""
         words = fill_words(self._config.command, order.interval)
@@ -217,6 +244,7 @@ class CommandWork:
             kill_after=config.kill_after.total_seconds(),
             run=order.fence.run,
             holder=self._holder,
+            last_words=str(self._last_words(order, order.record.runs, number)),
         )
         if self._log is None:
             self._log = self._logs.open(order.interval, order.record.runs)

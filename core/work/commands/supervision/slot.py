@@ -4,8 +4,9 @@ A command writes that a step is done and goes on with the next. How far it may g
 is durable is how much is done again after a kill. An ordinary pipe takes thousands of lines. This
 one is of packets, a page in all, and what is read from it is looked at (`tee`) and only taken out
 when the next is asked for: so of two lines the second waits in the command's `write` until the
-first is durable, and a kill costs at most the step under way and the one whose line it was
-writing or had written.
+first is durable. When the holder is killed, and the command with it, the supervisor finds the
+first still in the pipe and leaves it to the next run (`Spec.last_words`). So a kill costs at most
+the one step whose line was not written yet.
 """
 
 from __future__ import annotations

@@ -285,6 +285,7 @@ def packed(spec: Spec, deadline: float) -> int:
                 {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
                 float(spec.kill_after),
                 float(deadline),
+                os.fsencode(spec.last_words),
             ),
             memory,
         )

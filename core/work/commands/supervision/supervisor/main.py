@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
     mark, parent, *numbers = argv[1:]
     for number in map(int, numbers):
         os.set_inheritable(number, False)
-    control, _, out, _, progress = map(int, numbers)
+    control, _, out, slot, progress = map(int, numbers)
     kernel.name_this_process(b"reconcile-super")
     kernel.adopt_orphans()
     kernel.go_first()
@@ -41,10 +41,10 @@ def main(argv: list[str]) -> int:
     supervisor = Supervisor(control, int(parent), came, mark.rpartition("/")[2])
     try:
         with open(0, "rb") as packed:
-            argv_, cwd, env, kill_after, deadline = marshal.load(packed)
+            argv_, cwd, env, kill_after, deadline, last_words = marshal.load(packed)
         supervisor.keep_within(deadline, kill_after)
         supervisor.begin(argv_, cwd, env, out, progress)
-        supervisor.run()
+        supervisor.run(slot, last_words)
     except BaseException:  # noqa: BLE001  a defect here must not leave the command to itself
         import traceback
 
@@ -144,8 +144,9 @@ class Supervisor:
             if fd >= 0:
                 os.close(fd)  # so that the reader sees the end when no command has it any more
 
-    def run(self) -> None:
-        """Until nothing is left, or what is left cannot be ended; then say so."""
+    def run(self, slot: int = -1, last_words: bytes = b"") -> None:
+        """Until nothing is left, or what is left cannot be ended; then say so. Where the holder is
+        gone, what is in the `slot` goes into the file of the `last_words`."""
         while not self._childless:
             self._timer.set(self._next())
             self._poll.poll()
@@ -155,6 +156,8 @@ class Supervisor:
                 self._act(kernel.now())
             if self._survivors:
                 break
+        if self._why == "holder" and last_words:
+            _keep(slot, last_words)
         self._tell()
         # Its holder would be taken for dead, and the lease given away, while something lives.
         while not self._reap() and os.getppid() != self._parent and kernel.now() < self._deadline:
@@ -280,3 +283,17 @@ class Supervisor:
             self._survivors[:_MOST_NAMED],
             self._shortened,
         )
+
+
+def _keep(slot: int, path: bytes) -> None:
+    """Leave the line that the holder was about to make durable to the next one: as nobody of
+    the command is left, nothing comes after it."""
+    try:
+        os.set_blocking(slot, False)
+        line = os.read(slot, 1 << 16)
+        if line:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            os.write(file, line)
+            os.close(file)
+    except OSError:
+        pass  # then a step is done again
