@@ -100,8 +100,9 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def _info(declared: Option | Argument) -> Any:
     if isinstance(declared, Argument):
-        # typer puts brackets around what may be left out, by itself.
-        return typer.Argument(metavar=declared.metavar.strip("[]"), help=declared.help)
+        # typer puts brackets around what may be left out, and dots behind several, by itself.
+        name = declared.metavar.strip("[]").rstrip(".\N{HORIZONTAL ELLIPSIS}")
+        return typer.Argument(metavar=name, help=declared.help)
     return typer.Option(
         *declared.spellings,
         metavar=declared.metavar,
