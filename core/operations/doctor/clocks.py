@@ -74,9 +74,18 @@ def zones(data: ZoneData, jobs: Iterable[Job]) -> Iterator[Finding]:
             "apt-get install --only-upgrade tzdata",
         )
     else:
-        release = data.system or data.package or "of the system, of an unknown release"
-        origin = "" if data.system is not None else ", of the package tzdata"
-        yield ok(SUBJECT, f"time zone data {release}{origin}")
+        yield ok(SUBJECT, f"time zone data {_used(data)}")
+    yield from _unknown(local)
+
+
+def _used(data: ZoneData) -> str:
+    """Which data is looked into; the system's does not always say its release."""
+    if data.system is None:
+        return f"{data.package}, of the package tzdata"
+    return data.system or f"in {data.folder}, of an unknown release"
+
+
+def _unknown(local: Iterable[Job]) -> Iterator[Finding]:
     for job in local:
         try:
             zone(job.timezone)
