@@ -54,6 +54,8 @@ def settings(source: SourceConfig, written: object, job: Mapping[str, object]) -
     accounts = table.get("accounts")
     if isinstance(accounts, dict):
         yield from _written("source.accounts", accounts)
+    elif accounts is not None:
+        yield Setting("source.accounts", str(accounts), True)
     auth = table.get("auth")
     if isinstance(auth, dict):
         yield from _auth(auth)

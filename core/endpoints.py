@@ -8,10 +8,10 @@ up cannot write there either.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime, timedelta
 
     from .checksum import Checksum
@@ -49,6 +49,10 @@ class Calls(Protocol):
 
     def new_id(self) -> str:
         """A fresh unguessable name."""
+        ...
+
+    def accounts(self) -> Iterator[str]:
+        """The accounts that the target has, in order: some sources have to be asked for each."""
         ...
 
 
@@ -89,6 +93,15 @@ class Reading(Protocol):
 
     def close(self) -> None:
         """Free what reading holds."""
+        ...
+
+
+@runtime_checkable
+class AsksEach(Protocol):
+    """A reading of a source that knows of no account but those that it was asked for."""
+
+    def unasked(self, accounts: Iterable[str]) -> Mapping[str, str]:
+        """Those of these that it was not asked for, with a reason to leave them alone."""
         ...
 
 

@@ -55,12 +55,12 @@ class AuthConfig(NamedTuple):
 
 class AccountsConfig(NamedTuple):
     """`[jobs.NAME.source.accounts]`: the listing of the accounts that are looked up one by one.
-    `value` is the path of the account in a row."""
+    `value` is the path of the account in a row. `url` None: those that the target has."""
 
-    url: str
-    rows: str
-    value: str
-    paging: PagingConfig
+    url: str | None
+    rows: str = ""
+    value: str = "id"
+    paging: PagingConfig = PagingConfig()
 
 
 class HttpConfig(NamedTuple):

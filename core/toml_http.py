@@ -11,6 +11,7 @@ from .config import SourceConfig
 from .errors import ConfigError
 from .http_config import ACCOUNT, AccountsConfig, AuthConfig, HttpConfig, PagingConfig
 from .json_paths import PathError, parse_rows, parse_value
+from .keys import KeyPolicy
 from .rates import parse_rate
 from .toml_endpoints import refuse_policy
 
@@ -76,7 +77,7 @@ def read_http_source(job: Section, shared: Shared) -> SourceConfig | None:
     account, columns = section.text("account"), section.texts("columns")
     null = section.texts("null", empty=True)
     http = _http(section)
-    _check_lookups(section, key, url or "", http)
+    _check_lookups(section, key, url or "", http, shared.key_policy)
     section.finish()
     if url is None or ("type" in section and kind is None):
         return None
@@ -90,7 +91,9 @@ def read_http_source(job: Section, shared: Shared) -> SourceConfig | None:
     )
 
 
-def _check_lookups(section: Section, key: str, url: str, http: HttpConfig) -> None:
+def _check_lookups(
+    section: Section, key: str, url: str, http: HttpConfig, policy: KeyPolicy
+) -> None:
     """Refuse half of what it takes to look accounts up."""
     if "accounts" not in section:
         if ACCOUNT in url:
@@ -100,6 +103,10 @@ def _check_lookups(section: Section, key: str, url: str, http: HttpConfig) -> No
         return
     if url and ACCOUNT not in url:
         section.wrong(key, f"has no {ACCOUNT} in it", "write where it stands, or no accounts")
+    alike = http.accounts is not None and http.accounts.url is None
+    if alike and policy is not KeyPolicy.EXACT:
+        text = "cannot be those of the target where several spellings are one account"
+        section.wrong("accounts", text, "name a listing, which has the API's own spelling")
     if http.paging.by != "none":
         section.wrong("paging", "is not for look-ups", "take it out; see accounts.paging")
 
@@ -119,7 +126,7 @@ def _http(section: Section) -> HttpConfig:
         _check_path(values, name, path)
     headers = _headers(section.section("headers"))
     timeout = section.duration("timeout") or plain.timeout
-    accounts = _accounts(section.section("accounts")) if "accounts" in section else None
+    accounts = _accounts(section)
     missing = section.choice("missing", MISSING) or plain.missing
     concurrency = section.whole("concurrency", 1) or plain.concurrency
     if concurrency > MOST_AT_A_TIME:
@@ -139,8 +146,14 @@ def _http(section: Section) -> HttpConfig:
     )
 
 
-def _accounts(section: Section) -> AccountsConfig | None:
-    """The listing of accounts; None where something it cannot do without is wrong."""
+def _accounts(source: Section) -> AccountsConfig | None:
+    """Where the accounts come from; None where something it cannot do without is wrong."""
+    if source.raw("accounts") is None:
+        return None
+    if isinstance(source.raw("accounts"), str):
+        source.choice("accounts", ("target",))
+        return AccountsConfig(None)
+    section = source.section("accounts")
     url = _address(section, "url", section.text("url"))
     if "url" not in section:
         section.wrong("", "has no url", 'write for example url = "https://HOST/users"')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 from support.api import api_scene
@@ -104,3 +105,36 @@ def test_a_night_of_look_ups_leaves_alone_whose_look_up_fails(tmp_path: Path) ->
         assert "119 rows on the first page, that is all" in said
         shown = scene.run("config").out
         assert f'[jobs.entitlements.source.accounts]\nurl = "{provider.url}/users"' in shown
+
+
+def test_a_night_of_look_ups_of_the_targets_accounts_revokes_from_those_only(
+    tmp_path: Path,
+) -> None:
+    with Provider(grants(120)) as provider:
+        scene = api_scene(tmp_path, provider)
+        assert scene.run("run", "entitlements").code == 0
+        file = tmp_path / "reconcile.toml"
+        head = file.read_text().partition("[jobs.entitlements.source]")[0]
+        file.write_text(
+            f'{head}[jobs.entitlements.source]\nurl = "{provider.url}/users/{{account}}"\n'
+            'rows = "grants"\naccounts = "target"\nmissing = "nothing"\n'
+        )
+        provider.calls.clear()
+        gone = provider.items.pop(50)
+        provider.items.append({**gone, "id": "new", "account_id": "new"})
+
+        def joins(_: Provider, __: object) -> None:
+            """Somebody else writes to the target while accounts are looked up."""
+            with sqlite3.connect(scene.target) as db:
+                db.execute("INSERT INTO entitlements VALUES ('acct-00050x', 'login', 'basic')")
+            db.close()
+
+        provider.of_account["acct-00100"] = [joins]
+        ran = scene.run("rerun", "entitlements", NIGHT, "-m", "again")
+        assert (ran.code, len(provider.calls)) == (3, 120)
+        assert "came to the target after" in ran.err
+        joined = {("acct-00050x", "login"): "basic"}
+        wanted = {key: level for key, level in table(provider).items() if key[0] != "new"}
+        assert scene.rows() == wanted | joined, "who joined was not asked for, and keeps all"
+        shown = scene.run("config").out
+        assert 'accounts = "target"' in shown

@@ -12,7 +12,7 @@ from support import provider as faults
 from support.api import Calls, reading, rows, truth
 from support.provider import Provider, grants
 
-from reconcile.core.endpoints import BrokenOff
+from reconcile.core.endpoints import AsksEach, BrokenOff
 from reconcile.core.errors import SourcePaused, SourceUnreachable, SourceUnusable
 
 AWKWARD = ["a b", "a/b", "a%2Fb", "é", "日本", "?x=1", "#"]
@@ -176,3 +176,38 @@ def test_a_listing_without_its_accounts_is_an_error(provider: Provider, tmp_path
         pytest.raises(SourceUnusable, match="account_id is empty"),
     ):
         rows(found)
+
+
+class TestOfTheTarget:
+    """Look-ups of the accounts that the target has."""
+
+    def test_each_is_asked_for_and_who_came_meanwhile_is_left_alone(
+        self, provider: Provider, tmp_path: Path
+    ) -> None:
+        calls = Calls()
+        calls.there = [f"acct-{number:05d}" for number in range(2, 9)]
+        with reading(provider, tmp_path, calls, "target") as found:
+            assert isinstance(found, AsksEach)
+            assert rows(found) == [row for row in truth(provider) if row[0] in calls.there]
+            assert found.unasked(["acct-00001", "acct-00002"]).keys() == {"acct-00001"}
+        assert asked(provider) == calls.there
+        with reading(provider, tmp_path, calls, "target") as found:
+            assert isinstance(found, AsksEach)
+            assert found.unasked([*calls.there, "new"]).keys() == {"new"}, "in another process too"
+
+    def test_where_a_listing_says_who_there_is_everybody_was_asked_for(
+        self, provider: Provider, tmp_path: Path
+    ) -> None:
+        with reading(provider, tmp_path, Calls(), "lookups") as found:
+            assert not isinstance(found, AsksEach)
+
+    def test_who_is_broken_off_goes_on(self, provider: Provider, tmp_path: Path) -> None:
+        calls = Calls()
+        calls.there = [f"acct-{number:05d}" for number in range(12)]
+        calls.stop_after = 5
+        with reading(provider, tmp_path, calls, "target") as found, pytest.raises(BrokenOff):
+            rows(found)
+        calls.stop_after = None
+        with reading(provider, tmp_path, calls, "target") as found:
+            assert rows(found) == truth(provider)
+        assert len(provider.calls) == 12

@@ -51,6 +51,7 @@ class Calls:
         self.to_wait: list[float] = []
         self.stop_after: int | None = None
         self.ids = 0
+        self.there: list[str] = []
 
     def now(self) -> datetime:
         return self.at
@@ -68,6 +69,9 @@ class Calls:
             self.stop_after -= 1
             if self.stop_after < 0:
                 raise BrokenOff
+
+    def accounts(self) -> Iterator[str]:
+        yield from self.there
 
     def new_id(self) -> str:
         self.ids += 1
@@ -87,8 +91,9 @@ def reading(
         HttpConfig(rows="data", paging=PAGINGS.get(by, CURSOR), timeout=timedelta(seconds=1))
     )
     path = f"{provider.url}/{PATHS.get(by, by)}"
-    if by == "lookups":
-        accounts = AccountsConfig(f"{provider.url}/users", "data", "id", PagingConfig())
+    if by in ("lookups", "target"):
+        listing = f"{provider.url}/users" if by == "lookups" else None
+        accounts = AccountsConfig(listing, "data" if listing else "")
         http = change(HttpConfig(rows="grants", accounts=accounts))
         path = f"{provider.url}/users/{{account}}"
     source = open_source(SourceConfig("http", path, http=http), Spools(folder, "entitlements"))

@@ -137,6 +137,11 @@ def test_there_are_four_ways_to_be_let_in(auth: str, kind: AuthConfig) -> None:
         ('source = { url = "https://h", auth = { user = "u" } }', "one way to be let in"),
         ('source = { url = "https://h", auth = { bearer = "a\\nb" } }', "no header can carry"),
         ('source = { url = "https://h", accounts = { url = "https://h" } }', "has no {account}"),
+        ('source = { url = "https://h/{account}", accounts = "listing" }', "is 'listing'"),
+        (
+            'key_policy = "nfc"\nsource = { url = "https://h/{account}", accounts = "target" }',
+            "several spellings are one account",
+        ),
         ('source = { url = "https://h", pagin = { by = "page" } }', "did you mean paging?"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...errors import SourceUnusable
+from ...errors import ConfigError, SourceUnusable
 from ..rows import Rows
 from .answers import AnswerReader, Garbled
 from .auth import Auth
@@ -36,7 +36,9 @@ def look(config: SourceConfig, fill_in: Callable[[str], str], schema: Schema) ->
     into an address. Raises `SourceUnreachable`, `SourceUnusable`, `AccessDenied`, `ConfigError`."""
     http = config.http
     assert http is not None, "that is what makes it an API"
-    url = fill_in(config.path if http.accounts is None else http.accounts.url)
+    if http.accounts is not None and http.accounts.url is None:
+        raise ConfigError("the accounts to look up are the target's: there is no page to ask for")
+    url = fill_in(http.accounts.url if http.accounts and http.accounts.url else config.path)
     if http.accounts is not None:
         name = config.account or schema.account.name
         http, schema = accounts_of(http, http.accounts, name), accounts_alone(schema)

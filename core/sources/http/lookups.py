@@ -1,8 +1,10 @@
 """Accounts that are looked up one by one: an API that has no listing of what they all have.
 
 Which accounts there are says a listing, read to its end like any other (`reading.py`); what the
-target has beyond that is of nobody. Each answer is a page of the landing, in order of accounts, so
-that a run that is killed asks again for those only that were under way.
+target has beyond that is of nobody. Or those are asked for that the target has: then nobody new is
+ever granted anything, and whoever comes to the target meanwhile is left alone. Each answer is a
+page of the landing, in order of accounts, so that a run that is killed asks again for those only
+that were under way.
 
 A look-up that fails is no account without anything: it is asked for again, and if that is no use
 the account is left alone, with the reason. Where `IN_A_ROW` of them fail, it is the API that is
@@ -25,7 +27,7 @@ from .paging import Place
 from .reading import HttpReading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import timedelta
     from pathlib import Path
 
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from .landing import Landing
 
 IN_A_ROW = 3
+AT_A_TIME = 500
+UNASKED = "it came to the target after the accounts to look up were read"
 
 
 def accounts_of(http: HttpConfig, accounts: AccountsConfig, name: str) -> HttpConfig:
@@ -67,14 +71,16 @@ class LookUpReading(HttpReading):
         schema: Schema,
         spools: Spools,
         interval: str,
-        accounts_url: str,
+        accounts_url: str | None,
     ) -> None:
         super().__init__(config, http, url, schema, spools, interval)
         accounts = http.accounts
         assert accounts is not None, "that is what makes it look-ups"
         name = config.account or schema.account.name
-        listing, alone = accounts_of(http, accounts, name), accounts_alone(schema)
-        self._accounts = _Accounts(config, listing, accounts_url, alone, spools, interval)
+        self._accounts: _Accounts | None = None
+        if accounts_url is not None:
+            listing, alone = accounts_of(http, accounts, name), accounts_alone(schema)
+            self._accounts = _Accounts(config, listing, accounts_url, alone, spools, interval)
         self._under_way: deque[Background[Reply]] = deque()
         self._held: list[tuple[list[Item], Place]] = []
         self._failed = 0
@@ -82,15 +88,18 @@ class LookUpReading(HttpReading):
     def begin(self, calls: Calls, client: Client, caller: Caller, max_age: timedelta) -> None:
         """Have what it takes to ask."""
         super().begin(calls, client, caller, max_age)
-        self._accounts.begin(calls, client, caller, max_age)
+        if self._accounts is not None:
+            self._accounts.begin(calls, client, caller, max_age)
 
     def close(self) -> None:
         """See `HttpReading`."""
-        self._accounts.close()
+        if self._accounts is not None:
+            self._accounts.close()
         super().close()
 
     def _sweep(self, *beside: Path) -> None:
-        super()._sweep(*beside, *self._accounts.files())
+        files = self._accounts.files() if self._accounts is not None else ()
+        super()._sweep(*beside, *files)
 
     def _read(self, landing: Landing) -> Iterator[None]:
         try:
@@ -102,19 +111,10 @@ class LookUpReading(HttpReading):
         yield from self._spooled(landing)
 
     def _look_up_all(self, landing: Landing) -> Iterator[None]:
-        known = landing.place.edge
-        if known is not None and known != self._accounts.name:
-            self._forget(landing)  # those were the accounts of another listing
-            known = None
         waiting: deque[str] = deque()
-        for page in self._accounts.pages(None, known and {"listing": known}):
+        for accounts in self._to_ask(landing):
             yield
-            for account, why in page.bad.items():
-                raise SourceUnusable(
-                    f"the listing of accounts: {account!r}: {why}",
-                    hint="see source.accounts.value, and the kind of the target's account",
-                )
-            waiting.extend(str(row[0]) for row in page.rows if self._is_next(landing, row[0]))
+            waiting.extend(filter(lambda account: self._is_next(landing, account), accounts))
             while len(waiting) > self._http.concurrency:
                 self._look_up(landing, waiting)
                 yield
@@ -123,10 +123,28 @@ class LookUpReading(HttpReading):
             yield
         self._land(landing, None)
 
-    def _is_next(self, landing: Landing, account: str | None) -> bool:
-        done = landing.place.at
-        order = self._schema.sort_value
-        return not isinstance(done, str) or order(account or "") > order(done)
+    def _to_ask(self, landing: Landing) -> Iterator[list[str]]:
+        """The accounts in order, some at a time."""
+        if self._accounts is None:
+            accounts = self._calls.accounts()
+            while some := list(islice(accounts, AT_A_TIME)):
+                yield some
+            return
+        known = landing.place.edge
+        if known is not None and known != self._accounts.name:
+            self._forget(landing)  # those were the accounts of another listing
+            known = None
+        for page in self._accounts.pages(None, known and {"listing": known}):
+            for account, why in page.bad.items():
+                raise SourceUnusable(
+                    f"the listing of accounts: {account!r}: {why}",
+                    hint="see source.accounts.value, and the kind of the target's account",
+                )
+            yield [str(row[0]) for row in page.rows]
+
+    def _is_next(self, landing: Landing, account: str) -> bool:
+        done, order = landing.place.at, self._schema.sort_value
+        return not isinstance(done, str) or order(account) > order(done)
 
     def _look_up(self, landing: Landing, waiting: deque[str]) -> None:
         """The first account that waits; those after it are begun as far as may be."""
@@ -139,7 +157,7 @@ class LookUpReading(HttpReading):
                 break  # what is under way is used before the run ends
         account = waiting.popleft()
         items, failed = self._answer(account, self._under_way.popleft())
-        place = Place(account, 0, None, self._accounts.name)
+        place = Place(account, 0, None, self._accounts.name if self._accounts else None)
         self._held.append((items, place))
         if not failed:
             self._land(landing, place)
@@ -180,6 +198,16 @@ class LookUpReading(HttpReading):
             return items, False
         nothing = (None,) * (len(self._schema.columns) - 1)
         return [(self._rows.normal(account), *nothing, account, why)], failed
+
+
+class LookUpsOfTarget(LookUpReading):
+    """Look-ups of the accounts that the target has. Implements `endpoints.AsksEach`: one that came
+    to the target meanwhile was not asked for, and is left alone."""
+
+    def unasked(self, accounts: Iterable[str]) -> Mapping[str, str]:
+        """See `endpoints.AsksEach`."""
+        asked = self._landed().places
+        return dict.fromkeys((one for one in accounts if one not in asked), UNASKED)
 
 
 class _Accounts(HttpReading):

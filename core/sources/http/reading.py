@@ -89,9 +89,11 @@ class HttpSource:
         if self._http.accounts is None:
             reading = HttpReading(*of)
         else:
-            from .lookups import LookUpReading
+            from .lookups import LookUpReading, LookUpsOfTarget
 
-            reading = LookUpReading(*of, self._filled(self._http.accounts.url, interval))
+            listing = self._http.accounts.url
+            found = None if listing is None else self._filled(listing, interval)
+            reading = (LookUpReading if found is not None else LookUpsOfTarget)(*of, found)
         if calls is not None:
             client = Client(self._http.timeout.total_seconds(), self._http.concurrency)
             auth = Auth(self._http.auth, client)

@@ -29,6 +29,7 @@ from ...model import Kind, PlanId, Put
 from ...records import range_key
 from ...rows import Action, KeySpan, RangeChanges
 from ...steps import Step
+from .asking import unasked
 from .compare import compare, set_apart, unpack
 from .judge import judge_counts
 from .plan import APPLYING, noticed
@@ -241,6 +242,7 @@ class Applier:
         rows, bad = self._source_rows(found)
         observed = self.target.lines(span)
         bad = set_apart(bad, self.target, span, self.schema)
+        bad = {**bad, **unasked(self.reading, observed)}
         if stubborn:
             # They may change again before the commit, so they are no part of what it sums up.
             rows = [row for row in rows if row[0] not in stubborn]

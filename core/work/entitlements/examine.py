@@ -81,7 +81,12 @@ def examine(
 
 def _api(job: Job, config: SourceConfig, interval: Interval, schema: Schema) -> Iterator[Finding]:
     """One page of an API, asked for once and at no rate, as a person would."""
+    from ...http_config import AccountsConfig
     from ...placeholders import fill
+
+    if config.http is not None and config.http.accounts == AccountsConfig(None):
+        yield ok(job.name, "its API is asked for each account of the target, which is not tried")
+        return
     from ...sources.http.looking import look
 
     try:

@@ -18,6 +18,7 @@ from ...model import Kind, Put
 from ...records import PlanRecord, RangeRecord, range_key, without_plan
 from ...rows import Action
 from ...steps import Step
+from .asking import unasked
 from .compare import compare, pack, set_apart
 from .ranges import cut, split
 
@@ -91,6 +92,7 @@ class Planner:
                 self.order.progressed()
                 observed = self.target.lines(part.span)
                 bad = set_apart(part.bad, self.target, part.span, self.schema)
+                bad = {**bad, **unasked(self.reading, observed)}
                 difference = compare(part.rows, observed, self.schema, bad)
                 self.order.progressed()
                 found = _range_record(part, difference, begins)

@@ -32,6 +32,7 @@ from ...records import IntervalRecord, PlanRecord, range_key
 from ...steps import Step
 from .allowance import settle_others, spent_by_others
 from .apply import Applier, GuardTripped
+from .asking import Asking
 from .judge import Totals, digest, explain, judge, planned_changes
 from .plan import Planner
 from .prove import prove, quarantined_in
@@ -122,7 +123,9 @@ class EntitlementsWork:
         if self._has_own_rows:
             self._target.work_on(order.interval)
         schema = self._target.schema()
-        self._reading = self._source.open(order.interval, schema, order)
+        self._reading = self._source.open(
+            order.interval, schema, Asking(order, self._target, schema)
+        )
         planner = Planner(order, self._config, self._reading, self._target, schema)
         yield from self._noticed_copy(order)
         plan = self._standing_plan(order, self._reading)
