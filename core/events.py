@@ -195,8 +195,8 @@ class RunReport(NamedTuple):
     `lease` is the other holder's when busy, `waiting` the interval that waits for it;
     `lease_phase` is what `lease_ranges` counts.
     `pause` is in force where the outcome says so; `rate` is what `waiting`, with `left` in all,
-    waits for until `retry_at`; `backfill` is the number of the one whose rate it is. Where a
-    trigger ran out of time, `waiting`, with `left` in all, is what it had none for.
+    waits for until `retry_at`; `backfill` is the number of the one whose rate it is. Where time
+    or a signal has cut a trigger short, `waiting`, with `left` in all, is what it did not begin.
     `next_due`, `last` and `new` explain that nothing was due.
     """
 

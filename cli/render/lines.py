@@ -145,10 +145,10 @@ def run(report: RunReport, style: Style) -> str:
     until = ""
     if report.retry_at is not None:
         until = f" until {words.moment(report.retry_at, report.at)}"
-    elif report.outcome is Outcome.OUT_OF_TIME and report.waiting:
-        until = words.left_over(report)
     elif report.lease is not None:
         until = f" while it waited for {report.lease.holder}; nothing was done"
+    elif report.waiting and report.outcome in {Outcome.INTERRUPTED, Outcome.OUT_OF_TIME}:
+        until = words.left_over(report)
     text = f"{report.job} {word}{because(report.error)}{until}"
     if report.error is None:
         return text

@@ -233,10 +233,8 @@ def run(report: RunReport, style: Style) -> Told:
     told.details += _hint(report.error, style)
     if report.lease is not None:
         told.rest += f" while it waited for {report.lease.holder}; nothing was done"
-    elif report.outcome is Outcome.OUT_OF_TIME and report.waiting:
-        told.rest += f"{words.left_over(report)}; the next trigger goes on"
     elif report.outcome in {Outcome.INTERRUPTED, Outcome.OUT_OF_TIME}:
-        told.rest += " before the next interval; the next trigger goes on"
+        told.rest += f"{words.left_over(report)}; the next trigger goes on"
     if report.retry_at is not None:
         told.rest += f" until {words.moment(report.retry_at, report.at)}"
     if report.guard is not None:

@@ -349,7 +349,9 @@ def gone(report: Started) -> str:
 
 
 def left_over(report: RunReport) -> str:
-    """What a trigger had no time for: ` before 2026-11-29, and 2 more are due`."""
+    """What a trigger did not get to: ` before 2026-11-29, and 2 more are due`."""
+    if not report.waiting:
+        return " before the next interval"
     more = report.left - 1
     rest = f", and {more:,} more {'is' if more == 1 else 'are'} due" if more else ""
     return f" before {report.waiting}{rest}"

@@ -105,13 +105,15 @@ def rate_report(
     )
 
 
-def out_of_time_report(report: RunReport, seen: Look, following: Due) -> RunReport:
-    """The same, of a trigger that has no time for the next interval. What did not complete still
-    decides the outcome."""
-    if report.outcome is not Outcome.COMPLETED:
+def cut_short(
+    report: RunReport, seen: Look, following: Due, *, stopped: bool, late: bool
+) -> RunReport:
+    """The same, of a trigger that a signal, or its time, has kept from the next interval. What
+    did not complete still decides the outcome."""
+    if report.outcome is not Outcome.COMPLETED or not (stopped or late):
         return report
     return report._replace(
-        outcome=Outcome.OUT_OF_TIME,
+        outcome=Outcome.INTERRUPTED if stopped else Outcome.OUT_OF_TIME,
         waiting=following.interval.id,
         left=max(seen.decision.backlog, 1),
     )

@@ -32,7 +32,7 @@ from .look import Look, look, new_record, read_interval
 from .reports import (
     as_run,
     busy_report,
-    out_of_time_report,
+    cut_short,
     paused_report,
     rate_report,
     trigger_report,
@@ -391,8 +391,9 @@ class Visit:
             interrupted=interrupted,
             dry_run=self._preview,
         )
-        if late and left:
-            report = out_of_time_report(report, seen, left[0])
+        if left and reports:
+            stopped = self.app.runtime.stop.reason is not None
+            report = cut_short(report, seen, left[0], stopped=stopped, late=late)
         if waits is None:
             return report
         return rate_report(report, self.job, left, waits, seen, self._own(left))

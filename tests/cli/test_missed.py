@@ -81,6 +81,26 @@ def test_a_trigger_whose_time_is_over_between_two_intervals_says_so_and_leaves_w
     assert [one["outcome"] for one in found["intervals"]] == ["completed", "completed"]
 
 
+def test_a_signal_between_two_intervals_is_said_too(
+    small: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli = configured(small)
+    told_before = AnyWatcher.report
+
+    def stopped(self: AnyWatcher, report: Any) -> None:
+        told_before(self, report)
+        if isinstance(report, IntervalReport):
+            cli.stop.reason = "SIGTERM"
+
+    monkeypatch.setattr(AnyWatcher, "report", stopped)
+    shown = cli(*RUN)
+    assert shown.code == 143
+    assert shown.words.splitlines()[-1] == (
+        "2026-11-30T12:00:04Z entitlements interrupted"
+        " before 2026-11-30T11:02Z, and 58 more are due"
+    )
+
+
 def test_of_twelve_hours_of_minutes_one_is_eligible_and_the_rest_is_one_record(small: Cli) -> None:
     """No number of misses ever keeps a job from going on."""
     cli = configured(small, extra="max_intervals = 2")
