@@ -197,8 +197,10 @@ def _approval(job: Job, interval: Interval, record: IntervalRecord, now: datetim
 
 def _stalled(job: Job, interval: Interval, record: IntervalRecord, now: datetime) -> Found:
     name = f"{job.name} {interval.id}"
-    where = f"{record.phase} range {record.ranges_done + 1}"
-    text = f"{name} was killed {record.kills} times in {where}, without progress"
+    where = record.under_way
+    if record.work is None:
+        where = f" in {record.phase} range {record.ranges_done + 1}"
+    text = f"{name} was killed {record.kills} times{where}, without progress"
     at = (record.failure or {}).get("at")
     since = from_text(at) if isinstance(at, str) else now
     return Found(STALLED, interval, since, text, f"reconcile status {name}")

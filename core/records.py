@@ -156,6 +156,12 @@ class IntervalRecord(Fields):
         found = (self.cursor or {}).get("phase")
         return found if isinstance(found, str) else "planning"
 
+    @property
+    def under_way(self) -> str:
+        """` in range 18`, the one that is worked; empty for work that has none."""
+        has_ranges = self.work is None or self.ranges_total is not None
+        return f" in range {self.ranges_done + 1}" if has_ranges else ""
+
     def interval(self, job: str) -> Interval:
         """The identity of this record."""
         return Interval(job, self.scheduled_at, self.id, self.timezone or UTC_NAME)

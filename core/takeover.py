@@ -41,7 +41,7 @@ def killed_once_more(record: IntervalRecord, max_attempts: int, now: datetime) -
         return replace(record, kills=kills)
     where = f" in range {record.ranges_done + 1} of {record.phase}"
     if record.work is not None:
-        where = "" if record.ranges_total is None else f" in range {record.ranges_done + 1}"
+        where = record.under_way
     failure: JsonObject = {
         "text": f"killed {kills} times{where}, without progress",
         "exit": "killed",

@@ -66,8 +66,10 @@ def _line(report: Report, style: Style) -> str:
     if isinstance(report, Started):
         return lines.started(report)
     if isinstance(report, Progress):
-        where = of_total(report.range, report.total, exact=report.exact)
-        return f"{report.job} {report.interval} {report.phase} range {where}"
+        where = f"range {of_total(report.range, report.total, exact=report.exact)}"
+        if report.phase == "command":
+            where = where if report.total else "runs"
+        return f"{report.job} {report.interval} {report.phase} {where}"
     if isinstance(report, Stopping):
         return f"{report.job} {report.interval} {stopping(report)}"
     if isinstance(report, Waits):

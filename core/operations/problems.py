@@ -95,8 +95,7 @@ def _trouble(job: Job, view: IntervalView, now: datetime) -> str:
     if view.shows == "stalled":
         parts.append("its holder is silent or gone; the next trigger takes it over")
     if record.kills > 1:
-        where = f"range {record.ranges_done + 1}"
-        parts.append(f"killed {record.kills} times in {where} without progress")
+        parts.append(f"killed {record.kills} times{record.under_way} without progress")
     elif record.failure is not None:
         parts += [_how_often(job, record), str(record.failure.get("text"))]
     text = ", ".join(parts).replace(":, ", ": ") or view.shows

@@ -20,6 +20,10 @@ Make = Callable[..., CommandScene]
 LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
 KILLS = 100 if LONG else 6
 STEPS = 1000 if LONG else 120
+STATUSES = range(256) if LONG else (0, 75, 255)
+HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH}
+STOPPING = {signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
+DEADLY = sorted({*signal.Signals} - HARMLESS - STOPPING) if LONG else [signal.SIGKILL]
 
 
 @pytest.fixture
@@ -109,6 +113,24 @@ def test_what_went_wrong_is_recorded_shown_and_mapped(make: Make) -> None:
     assert texts[:2] == ["work.sh exited 75", "work.sh was ended by SIGSEGV"]
     assert "interpreter" in texts[2]
     assert "Permission denied" in texts[4]
+
+
+def test_whatever_it_exits_with_we_exit_with_0_or_1(make: Make) -> None:
+    scene = make("exit $(($(date -d $RECONCILE_SCHEDULED_AT +%s) / 60 % 1440))")
+    for status in STATUSES:
+        name = f"2026-01-01T{status // 60:02}:{status % 60:02}Z"
+        ran = scene.run("run", "work", "--interval", name)
+        assert ran.code == (1 if status else 0), ran.err
+        assert status == 0 or f"work.sh exited {status} after" in ran.err
+
+
+def test_whatever_signal_ends_it_we_exit_with_1(make: Make) -> None:
+    scene = make("ulimit -c 0; kill -$(($(date -d $RECONCILE_SCHEDULED_AT +%s) / 60 % 60)) $$")
+    for number in DEADLY:
+        if int(number) < 60:
+            ran = scene.run("run", "work", "--interval", f"2026-01-01T00:{int(number):02}Z")
+            assert ran.code == 1
+            assert f"work.sh was ended by {number.name} after" in ran.err
 
 
 def test_a_new_failure_is_one_mail_with_its_last_lines(make: Make) -> None:
