@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -15,9 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import provider as faults
-from support.api import PAGINGS, Calls, reading, rows, truth
+from support.api import PAGINGS, SCHEMA, TONIGHT, Calls, reading, rows, truth
 from support.provider import Answer, Fault, Provider, grants
+from support.tls import certificates, tls_before
 
+from reconcile.core.config import SourceConfig
 from reconcile.core.endpoints import BrokenOff, Unordered
 from reconcile.core.errors import (
     AccessDenied,
@@ -29,6 +31,8 @@ from reconcile.core.errors import (
 from reconcile.core.http_config import AuthConfig, HttpConfig
 from reconcile.core.model import Rate
 from reconcile.core.rates import parse_rate
+from reconcile.core.sources import open_source
+from reconcile.core.sources.spool import Spools
 
 LONG = bool(os.environ.get("RECONCILE_TEST_LONG"))
 
@@ -65,6 +69,7 @@ ONCE: dict[str, Fault] = {
     "reset": faults.reset,
     "cut": faults.cut(40),
     "cut, and nobody said how long it is": faults.cut(40, declared=False),
+    "packed, and cut": faults.packed(60),
     "no body": faults.body(b""),
     "not JSON": faults.body(b"<html>busy</html>"),
     "an error with 200": faults.body(b'{"error": "try later"}'),
@@ -97,6 +102,36 @@ def test_what_is_over_the_next_time_is_asked_for_again_at_every_page(
     assert len(provider.calls) == 10
     told = {"429 in seconds": 7.0, "503 in seconds": 3.0}.get(what)
     assert set(calls.waits) == {told or 1.0}
+
+
+def test_a_packed_answer_is_unpacked(provider: Provider, tmp_path: Path) -> None:
+    provider.always = faults.packed()
+    with reading(provider, tmp_path, Calls()) as found:
+        assert rows(found) == truth(provider)
+    assert {call.headers["accept-encoding"] for call in provider.calls} == {"gzip"}
+
+
+def test_a_server_whose_certificate_nobody_vouches_for_is_not_asked(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates(tmp_path)
+    with tls_before(int(provider.url.rpartition(":")[2]), tmp_path) as port:
+        http = HttpConfig(rows="data", paging=PAGINGS["cursor"])
+        source = SourceConfig("http", f"https://localhost:{port}/cursor", http=http)
+        for vouched, folder in ((False, "a"), (True, "b")):
+            if vouched:
+                monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+            found = open_source(source, Spools(tmp_path / folder, "j")).open(
+                TONIGHT, SCHEMA, Calls()
+            )
+            with closing(found):
+                if vouched:
+                    pages = list(found.pages())
+                    assert [row for page in pages for row in page.rows] == truth(provider)
+                    continue
+                with pytest.raises(SourceUnreachable, match="certificate"):
+                    list(found.pages())
+                assert not provider.calls
 
 
 def test_a_silent_api_is_asked_again(provider: Provider, tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
 from support.api import api_scene
-from support.provider import Answer, Fault, Provider, grants, silent
+from support.provider import Answer, Fault, Provider, grants, silent, status
 from support.scene import NIGHTS, Scene
 
 PAGES = 11
@@ -77,5 +78,21 @@ def test_time_that_is_up_ends_a_listing_at_its_next_page(tmp_path: Path) -> None
         assert scene.run("run", "entitlements", "--max-runtime", "1s").code == 124
         assert not scene.rows()
         assert len(provider.calls) <= 4
+        assert scene.run("run", "entitlements").code == 0
+        assert (scene.rows(), len(provider.calls)) == (table(provider), PAGES + 1)
+
+
+def test_a_signal_ends_the_wait_for_a_pause(tmp_path: Path) -> None:
+    with Provider(grants(1050)) as provider:
+        scene = api_scene(tmp_path, provider)
+        provider.faults[300] = [status(429, Retry_After="50")]
+        process = scene.start_process("run", "entitlements")
+        until = time.monotonic() + 30
+        while len(provider.calls) < 4 and time.monotonic() < until:
+            time.sleep(0.01)
+        begun = time.monotonic()
+        process.terminate()
+        assert scene.end(process).code == 128 + signal.SIGTERM
+        assert time.monotonic() - begun < 20
         assert scene.run("run", "entitlements").code == 0
         assert (scene.rows(), len(provider.calls)) == (table(provider), PAGES + 1)

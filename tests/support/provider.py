@@ -8,6 +8,7 @@ begins at item n, in order, until none is left; `of_account[a]` those to look-up
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -73,6 +74,17 @@ def cut(at: int, *, declared: bool = True) -> Fault:
 
     def fault(_: Provider, answer: Answer) -> None:
         answer.cut, answer.declared = at, declared
+
+    return fault
+
+
+def packed(at: int | None = None) -> Fault:
+    """The body is gzip, and ends after so many of its bytes."""
+
+    def fault(provider: Provider, answer: Answer) -> None:
+        text = provider.body_of("/cursor", answer)
+        answer.body = gzip.compress(text)[:at]
+        answer.headers |= {"Content-Encoding": "gzip"}
 
     return fault
 
@@ -191,7 +203,7 @@ class Provider:
             elif self.faults.get(begin):
                 self.faults[begin].pop(0)(self, found)
             if found.body is None:
-                found.body = self._body(path, found, size)
+                found.body = self.body_of(path, found)
                 if path == "/link" and found.next is not None:
                     to = f"{self.url}/link?after={self._after(found)}&limit={size}"
                     found.headers["Link"] = f'<{to}>; rel="next"'
@@ -231,7 +243,8 @@ class Provider:
         last = self.items[answer.next - 1]
         return str(last["id"])
 
-    def _body(self, path: str, answer: Answer, size: int) -> bytes:
+    def body_of(self, path: str, answer: Answer) -> bytes:
+        """What an answer is as JSON."""
         more = answer.next is not None
         told = {
             "data": answer.items,

@@ -218,6 +218,7 @@ def headers_of(http: HttpConfig, auth: Auth) -> dict[str, str]:
     """What goes with each call."""
     return {
         "Accept": "application/json",
+        "Accept-Encoding": "gzip",
         "User-Agent": "reconcile",
         **http.headers,
         **auth.headers(),

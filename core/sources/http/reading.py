@@ -13,7 +13,9 @@ and the listing is read again, `READINGS` times in a run; then the run fails.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
+from errno import ENOENT
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 
 READINGS = 3
 """So often a run reads a listing whose pages do not fit together."""
+FOLDERS = 20
+"""So often the folder is made; another job may remove it, empty, right after."""
 FAULTS_PER_SIZE = 2
 """After so many faults of the server a page is asked for with half as many items."""
 
@@ -169,11 +173,16 @@ class HttpReading:
     def _landed(self) -> Landing:
         """The pages that are there."""
         if self._landing is None:
-            path, identity = self._landing_path(), self.fingerprint.rpartition(":")[2]
-            now = self._calls.now()
-            self._landing = Landing(path, identity, self._calls.new_id(), now)
-            self._sweep(path)
+            self._landing = self._open_landing()
+            self._sweep(self._landing_path())
         return self._landing
+
+    def _open_landing(self) -> Landing:
+        identity, now = self.fingerprint.rpartition(":")[2], self._calls.now()
+        for _ in range(FOLDERS):
+            with suppress(FileNotFoundError):
+                return Landing(self._landing_path(), identity, self._calls.new_id(), now)
+        raise FileNotFoundError(ENOENT, "another program keeps removing its folder", identity)
 
     def _landing_path(self) -> Path:
         return self._spools.place(f"{self.fingerprint.rpartition(':')[2]}.pages")
