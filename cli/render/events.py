@@ -133,10 +133,15 @@ def _rerun_refused(value: JsonObject) -> str:
 
 
 def _against(value: JsonObject) -> str:
-    """Who worked the interval, or had just changed it."""
+    """Who worked the interval, or what else was against it."""
     if value.get("holder") is not None:
         return f" while {value['holder']} worked it"
-    return "" if value.get("why") == "interrupted" else " for another act by hand"
+    why = {
+        "write_conflict": " for another act by hand",
+        "usage": " for it is not finished",
+        "old_over_new": " for a newer one is completed",
+    }
+    return why.get(str(value.get("why")), "")
 
 
 def _stop_asked(value: JsonObject) -> str:

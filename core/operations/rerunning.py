@@ -80,14 +80,19 @@ class _Asking(NamedTuple):
 def _sign(asking: _Asking) -> datetime | None:
     """Put the rerun on record, when nobody else is at that interval; None where a signal came
     first. Raises what is against it where that lasts too long."""
-    waits = False
+    waits: datetime | None = None
     while True:
-        instant, against = _ask(asking)
+        try:
+            instant, against = _ask(asking)
+        except (UsageError, OldOverNew) as error:
+            if waits is not None:
+                _put_on_trail(asking, waits, "rerun_refused", error)
+            raise
         if against is None:
             return instant
         patient = asking.is_patient
-        if patient and not waits:
-            waits = True
+        if patient and waits is None:
+            waits = instant
             _put_on_trail(asking, instant, "rerun_waits", against)
             _tell(asking, against)
         if not patient or not _stay(asking, against):

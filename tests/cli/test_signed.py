@@ -95,3 +95,5 @@ def test_one_that_comes_second_is_told_who_was_first(
     )
     (told,) = [event for event in trail(done) if event.get("actor") == "alice"]
     assert (told["type"], told["reason"]) == ("rerun_refused", "OPS-77")
+    shown = " ".join(done("status", *NIGHT).words.split())
+    assert 'alice asked for a rerun and was refused for another act by hand: "OPS-77"' in shown

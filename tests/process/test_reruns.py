@@ -94,6 +94,23 @@ def test_who_waits_for_a_rerun_has_the_next_number_and_who_does_not_is_refused_o
     check(done, 2)
 
 
+@pytest.mark.parametrize("make", [on_sqlite])
+def test_who_waits_for_a_rerun_that_is_killed_is_told_to_finish_it_first(done: Done) -> None:
+    first = done.start_process(*RERUN, *done.signed("alice"), step="run_opened:1:SIGSTOP")
+    eventually(lambda: is_stopped(first.pid), "the first rerun stops at work")
+    second = done.start_process(*RERUN, *done.signed("bob"))
+    eventually(lambda: bool(done.trail("rerun_waits")), "the second waits")
+    first.kill()
+    first.communicate()
+    refused = done.end(second)
+    assert refused.code == 2
+    assert f"finish it: reconcile resume entitlements {TONIGHT}" in refused.err
+    assert [event["actor"] for event in done.trail("rerun_refused")] == ["bob"]
+    assert done.run("run", "entitlements").code == 0
+    assert done.run(*RERUN, *done.signed("bob")).code == 0
+    assert [event["actor"] for event in done.trail("rerun")] == ["alice", "bob"]
+
+
 @pytest.mark.parametrize("make", [on_sqlite, on_valkey, on_postgres])
 def test_reruns_that_race_are_carried_out_one_after_the_other(done: Done) -> None:
     names = [f"racer-{n}" for n in range(12 if LONG else 3)]
