@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import FailedBefore
+from ..errors import FailedBefore, SourcePaused
 from ..events import IntervalReport, RunReport
 from ..model import Kind, Outcome, State, Trigger, instant_key
 from ..records import GuardReport, IntervalRecord, figures, from_text
@@ -147,10 +147,12 @@ def waiting_report(job: Job, waiting: Waiting, now: datetime) -> IntervalReport:
     failure = waiting.record.failure or {}
     quiet = (Outcome.INCOMPLETE, Outcome.WAITING)
     outcome = next((one for one in quiet if failure.get("outcome") == one), Outcome.FAILED)
+    text = str(failure.get("text", ""))
+    paused = outcome is Outcome.WAITING
     return report._replace(
         outcome=outcome,
         failed_at=failed_at(waiting.record),
-        error=FailedBefore(str(failure.get("text", ""))),
+        error=SourcePaused(text, until=waiting.until or now) if paused else FailedBefore(text),
         retry_at=waiting.until,
         attempt=waiting.record.attempts,
         known_before=True,

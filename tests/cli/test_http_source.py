@@ -44,6 +44,10 @@ def test_a_pause_that_is_longer_than_max_wait_ends_the_run_and_the_next_goes_on(
         ran = scene.run("run", "entitlements", "--json")
         (night,) = ran.json()["intervals"]
         assert (ran.code, night["outcome"]) == (0, "waiting")
+        assert night["error"]["name"] == "source_paused"
+        (again,) = scene.run("run", "entitlements", "--json").json()["intervals"]
+        assert (again["outcome"], again["error"]) == ("waiting", {**night["error"], "hint": ""})
+        assert again["retry_at"] == night["retry_at"]
         assert not scene.rows()
         shown = scene.run("status", "entitlements")
         assert "- entitlements" in shown.err
