@@ -179,7 +179,12 @@ def test_what_stays_wrong_is_an_error_and_never_a_shorter_list(
 
 
 @pytest.mark.parametrize(
-    ("by", "text"), [("cursor", b'{"data": []}'), ("link", b'{"data": [{"id": 1}]}')]
+    ("by", "text"),
+    [
+        ("cursor", b'{"data": []}'),
+        ("cursor", b'{"data": [], "next": null}'),
+        ("link", b'{"data": [{"id": 1}]}'),
+    ],
 )
 def test_without_a_total_an_end_that_is_not_said_is_none(
     by: str, text: bytes, provider: Provider, tmp_path: Path
@@ -191,6 +196,39 @@ def test_without_a_total_an_end_that_is_not_said_is_none(
     with reading(provider, tmp_path, Calls(), by, plain) as found:
         assert rows(found) == truth(provider)
     assert len(provider.calls) == 6
+
+
+def test_without_a_total_an_empty_listing_has_to_come_twice(
+    provider: Provider, tmp_path: Path
+) -> None:
+    def plain(http: HttpConfig) -> HttpConfig:
+        return http._replace(paging=http.paging._replace(total=None))
+
+    provider.faults[0] = [faults.emptied]
+    with reading(provider, tmp_path / "a", Calls(), change=plain) as found:
+        assert rows(found) == truth(provider)
+    provider.items = []
+    with reading(provider, tmp_path / "b", Calls(), change=plain) as found:
+        assert rows(found) == []
+    assert len(provider.calls) == 6 + 2
+
+
+def test_an_empty_last_page_without_a_cursor_is_an_end_where_all_came(
+    provider: Provider, tmp_path: Path
+) -> None:
+    provider.items = provider.items[:40]
+
+    def more(_: Provider, answer: Answer) -> None:
+        answer.next = 40
+
+    def unmarked(http: HttpConfig) -> HttpConfig:
+        return http._replace(paging=http.paging._replace(more=None))
+
+    provider.faults[30] = [more]
+    provider.faults[40] = [faults.body(b'{"data": [], "total": 40}')]
+    with reading(provider, tmp_path, Calls(), change=unmarked) as found:
+        assert rows(found) == truth(provider)
+    assert len(provider.calls) == 5
 
 
 def test_deletes_between_pages_by_offset_are_noticed_and_the_listing_read_anew(

@@ -6,13 +6,15 @@ says; where it does not, the listing is not known to be complete, and nothing of
 
 cursor   The answer names the next cursor (`next`), or its last item does (`last`, for APIs
          that say `more`). The end is where `more` is false, or the cursor is null or empty. One
-         that is missing ends the listing only on a page with items, or on the first.
+         that is missing ends the listing only on a page with items, on the first, or when all came.
 link     The next address stands in the `Link` header (RFC 8288), or in the answer (`next`). Once
          pages had such a header, a page without any is no last page.
 offset   Pages overlap by one item, which has to be the same: where something was deleted or
          inserted before it meanwhile, items moved past the border between two pages. The end
          is where as many items were read as the answer says there are (`total`).
 page     As offset, without the overlap: numbers of pages do not allow it.
+
+An empty page that ends a listing without a total has to come twice (`reading.py`).
 
 A `total` is held against the items that came, wherever it is given: it has to be the same on
 every page. A page that comes a second time is no page, and no item may be on two pages: where one
@@ -147,7 +149,8 @@ class Pager:
         more = self._more(page)
         if more is False:
             return None
-        at = self._next_link(place, page) if by == "link" else self._next_cursor(place, page)
+        find = self._next_link if by == "link" else self._next_cursor
+        at = find(place, page, following)
         if at is None and more:
             raise Garbled(_told(page, "it says that there is more, and not where"))
         return at
@@ -163,7 +166,7 @@ class Pager:
             raise Garbled(_told(page, f"{self._paging.more} is {said!r}, neither true nor false"))
         return said
 
-    def _next_cursor(self, place: Place, page: Answered) -> str | None:
+    def _next_cursor(self, place: Place, page: Answered, following: Place) -> str | None:
         paging = self._paging
         if paging.last is not None:
             if not page.items:
@@ -177,7 +180,7 @@ class Pager:
             try:
                 said = page.said(paging.next)
             except Missing as error:
-                if page.items or place.at is None:
+                if page.items or place.at is None or following.items == following.total:
                     return None
                 why = f"it is empty, and {error}: that is no end"
                 raise Garbled(_told(page, why)) from error
@@ -187,11 +190,11 @@ class Pager:
             raise Garbled(_told(page, f"its next cursor is {kind_of(said)}"))
         return said
 
-    def _next_link(self, place: Place, page: Answered) -> str | None:
+    def _next_link(self, place: Place, page: Answered, following: Place) -> str | None:
         paging = self._paging
         asked = self._url if place.at is None else str(place.at)
         if paging.next is not None:
-            found = self._next_cursor(place, page)
+            found = self._next_cursor(place, page, following)
         else:
             header = page.headers.get("link")
             if header is None and (place.linked or (place.at is not None and not page.items)):

@@ -130,6 +130,7 @@ class HttpReading:
         self._rows = Rows(self._answers, schema)
         self._pager = Pager(http.paging, url)
         self._size = http.paging.size
+        self._doubted: Place | None = None
         self._ahead: dict[str, Background[Reply]] = {}
         self._landing: Landing | None = None
         self._spool: Spool | None = None
@@ -274,6 +275,8 @@ class HttpReading:
                 )
             )
         page, following = self._pager.after(landing.place, page)
+        if following is None and not page.items and self._http.paging.total is None:
+            self._doubt(landing.place, name)
         if following is not None and following.at in landing.places:
             raise Garbled(
                 SourceUnusable(
@@ -282,6 +285,13 @@ class HttpReading:
                 )
             )
         return page, following
+
+    def _doubt(self, place: Place, name: str) -> None:
+        """An empty answer that ends a listing, of which no total is known, has to come twice: a
+        server in trouble gives them too."""
+        if self._doubted != place:
+            self._doubted = place
+            raise Garbled(SourceUnusable(f"{name} is empty, and the last", hint="see it with curl"))
 
     def _halve(self, place: Place) -> None:
         """Ask for smaller pages: some servers cannot make large ones in time."""
