@@ -1,8 +1,9 @@
 """Jobs run at the same time, each by a process of its own that is this same command.
 
 What a child says on standard error is passed on line by line, so that lines of two jobs never
-mix; its standard output whole, when it ends. How its run ended comes as one JSON object on a
-pipe of its own, because an exit status does not say how old the interval is that decided it.
+mix; its standard output whole, when it ends, but for what is too long for that. How its run ended
+comes as one JSON object on a pipe of its own, because an exit status does not say how old the
+interval is that decided it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import selectors
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from .delivery.manager import without_manager
-from .environment import real_environment
+from .environment import OutputFailed, real_environment
 from .exit_codes import ExitCode
 from .main import main
 from .render.levels import ERROR
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from .environment import Environment
 
 CHILD = "from reconcile.cli.fleet import child; child()"
+MOST_KEPT = 1 << 20
+"""Bytes of one job's standard output that wait for its end; of more, whole lines are passed on."""
 POLL_SECONDS = 0.2
 """How often it is looked whether a signal came."""
 
@@ -49,6 +53,7 @@ class _Child:
     told: IO[bytes]
     words: bytes = b""
     data: list[bytes] = field(default_factory=list)
+    kept: int = 0
     report: list[bytes] = field(default_factory=list)
     open: int = 3
 
@@ -137,13 +142,25 @@ class Fleet:
                 one.open -= 1
             if key.fileobj is one.process.stderr:
                 self._pass_on(one, some)
+            elif key.fileobj is one.told:
+                one.report.append(some)
             else:
-                (one.report if key.fileobj is one.told else one.data).append(some)
+                self._collect(one, some)
         if self._stops() and not self._signalled:
             self._signalled = True
             number = signal.SIGINT if self._env.stop.reason == "SIGINT" else signal.SIGTERM
             for one in self._children:
                 one.process.send_signal(number)
+
+    def _collect(self, one: _Child, some: bytes) -> None:
+        """What is for standard output, until it is too much to be kept to the end."""
+        one.data.append(some)
+        one.kept += len(some)
+        if one.kept > MOST_KEPT:
+            head, mark, tail = b"".join(one.data).rpartition(b"\n")
+            one.data, one.kept = [tail], len(tail)
+            with suppress(OutputFailed):  # the jobs go on, and the end says it
+                self._env.data((head + mark).decode("utf-8", "replace"))
 
     def _pass_on(self, one: _Child, some: bytes) -> None:
         """Whole lines; at the end what is left."""

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
+from reconcile.cli.render.printed import Passing
+from reconcile.cli.render.status import intervals, intervals_tabbed
+from reconcile.cli.render.words import Style
+from reconcile.core.model import State
+from reconcile.core.records import IntervalRecord
+from reconcile.core.status import IntervalView
 from reconcile.core.toml_defaults import defaults
 
 if TYPE_CHECKING:
@@ -44,3 +52,40 @@ def test_doctor_tells_whether_it_can_be_called(cli: Cli) -> None:
     assert "./backup.sh, executable" in cli("doctor").data
     cli.configure('[jobs.backup]\ncommand = "no-such-program-anywhere"\ncwd = "gone"\n')
     assert "is no folder" in cli("doctor").data
+
+
+NIGHT = datetime(2026, 11, 30, 2, 30, tzinfo=UTC)
+
+
+def night(**fields: Any) -> IntervalView:
+    record = IntervalRecord(
+        id="2026-11-30", scheduled_at=NIGHT, runs=2, started_at=NIGHT, seconds=46, work="command"
+    )
+    record = replace(record, **fields)
+    return IntervalView(record, "retrying" if record.failure else record.state.value, None)
+
+
+def test_a_table_of_nights_has_what_commands_tell_of_themselves() -> None:
+    done = night(state=State.COMPLETED, ranges_done=24, ranges_total=24, reported={"count": 1000})
+    failed = night(
+        state=State.UNFINISHED,
+        failure={"text": "backup.sh exited 2", "last": "no route to host"},
+    )
+    assert intervals([done, failed], Style(), kind="command") == (
+        "INTERVAL    STATE      STARTED  TOOK  RUNS  RANGES  COUNT\n"
+        "2026-11-30  completed  02:30Z    46s     2   24/24  1,000\n"
+        "2026-11-30  retrying   02:30Z    46s     2       -      -\n"
+        "              backup.sh exited 2: no route to host\n"
+    )
+    head, first, _ = intervals_tabbed([done, failed], kind="command").splitlines()
+    assert head.endswith("RUNS\tRERUN\tRANGES\tCOUNT\tWHY")
+    assert first.endswith("2\t0\t24/24\t1,000\t-")
+
+
+def test_what_a_command_prints_is_safe_to_show() -> None:
+    told: list[str] = []
+    passing = Passing(told.append)
+    for piece in (b"a\x1b[", b"2Jb\n10%\r", b"20%\r\n\xc3", b"\xa9t\xc3\xa9\tx\n\xff", b"last"):
+        passing.feed(piece)
+    passing.end()
+    assert "".join(told) == "a\\x1b[2Jb\n20%\n\u00e9t\u00e9\tx\n\\xfflast\n"

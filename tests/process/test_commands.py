@@ -413,6 +413,11 @@ def test_one_that_has_told_of_progress_is_held_to_it(make: Make) -> None:
     assert not Path(f"/proc/{scene.lines('up')[0]}").exists()
 
 
+def test_of_all_jobs_at_once_a_long_output_is_passed_on_whole_and_in_order(make: Make) -> None:
+    scene = make("seq 300000", 'schedule = "@hourly"')
+    assert scene.run("run", "--all").out.splitlines() == [str(n) for n in range(1, 300_001)]
+
+
 def test_all_jobs_at_once_pass_on_what_their_commands_print(make: Make) -> None:
     scene = make("echo one", 'schedule = "@hourly"')
     config = scene.folder / "reconcile.toml"
