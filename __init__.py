@@ -7,6 +7,13 @@ that lives in a Python process::
 
     outcome = reconcile.run("entitlements", config="reconcile.toml", max_runtime="14m")
 
+And what a function that is a job is called with and yields, `RunContext` and `Checkpoint`::
+
+    def nightly(context: reconcile.RunContext) -> Iterator[reconcile.Checkpoint]:
+        for step in range(context.cursor or 0, 1000):
+            ...
+            yield {"cursor": step + 1}
+
 Importing this costs next to nothing: what `run` needs is imported when it is called.
 """
 
@@ -36,14 +43,17 @@ if TYPE_CHECKING:
         UsageError,
     )
     from .core.model import Outcome
+    from .core.work.commands.functions.context import Checkpoint, RunContext
 
 __all__ = [
     "AccessDenied",
+    "Checkpoint",
     "ConfigError",
     "FencedOut",
     "IntervalOutcome",
     "Outcome",
     "ReconcileError",
+    "RunContext",
     "RunOutcome",
     "SourceUnreachable",
     "SourceUnusable",
@@ -57,7 +67,14 @@ __all__ = [
     "run",
 ]
 
-_PLACES = {"Outcome": "core.model", "RunOutcome": "cli.function", "IntervalOutcome": "cli.function"}
+_FUNCTIONS = "core.work.commands.functions.context"
+_PLACES = {
+    "Checkpoint": _FUNCTIONS,
+    "IntervalOutcome": "cli.function",
+    "Outcome": "core.model",
+    "RunContext": _FUNCTIONS,
+    "RunOutcome": "cli.function",
+}
 
 
 def run(

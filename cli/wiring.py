@@ -160,6 +160,10 @@ def _command(config: Config, env: Environment, work: CommandConfig) -> Work:
     from ..core.work.commands.work import CommandWork
     from .delivery.manager import without_manager
 
+    if work.python is not None:
+        from ..core.work.commands.functions import call_of
+
+        work = work._replace(command=tuple(call_of(work.python)))
     kept = Logs(logs(config))
     holder = env.host.holder().token
     # What systemd is told of this process is not for its children to say.

@@ -199,7 +199,8 @@ class CommandConfig(NamedTuple):
     `command` are its words, their placeholders not yet filled in; no shell reads them. `env` is
     added to the caller's environment, and may be secret; so is what `env_file`, which is absolute
     and read when the command is called, holds. `cwd` is absolute. `kill_after` lies between
-    SIGTERM and SIGKILL. With `ranges` it is called once for each of so many; None: once.
+    SIGTERM and SIGKILL. With `ranges` it is called once for each of so many; None: once. A job
+    with `python`, "module:function", has no `command`: what calls it is made at wiring.
     """
 
     command: tuple[str, ...]
@@ -208,11 +209,17 @@ class CommandConfig(NamedTuple):
     env_file: str | None = None
     kill_after: timedelta = timedelta(seconds=10)
     ranges: int | None = None
+    python: str | None = None
 
     @property
     def kind(self) -> str:
         """See `EntitlementsConfig`."""
         return "command"
+
+    @property
+    def program(self) -> str:
+        """What is called, without its arguments."""
+        return self.python or self.command[0]
 
     @property
     def dated(self) -> bool:

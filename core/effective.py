@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import planning
 from .calendars import split_zone
 from .calendars.zones import zone
-from .config import TTL_NETWORK, TTL_ONE_HOST, EntitlementsConfig
+from .config import TTL_NETWORK, TTL_ONE_HOST, CommandConfig, EntitlementsConfig
 from .masking import beyond_host, mask_address, whose
 from .model import Rate
 from .rates import show_rate
@@ -135,7 +135,9 @@ def _notes(job: Job) -> Iterator[str]:
 def _settings(job: Job, written: Mapping[str, object], usual_ttl: timedelta) -> Iterator[Setting]:
     """All keys of a job, those of one table together."""
     ttl = job.lease.ttl or usual_ttl
-    told, without = of_job(job.work.kind), WITHOUT[job.work.kind]
+    kind = job.work.kind
+    is_function = isinstance(job.work, CommandConfig) and job.work.python is not None
+    told, without = of_job(kind), WITHOUT["python" if is_function else kind]
     source = job.work.source if isinstance(job.work, EntitlementsConfig) else None
     for key in _ordered(told, without):
         if source is not None and source.http is not None and key.startswith("source."):

@@ -44,7 +44,7 @@ def needs(config: Config, job: Job) -> Needs:
     work, programs = job.work, config.alerts.command[:1]
     urls, asks_api = [config.store.url], False
     if isinstance(work, CommandConfig):
-        programs = (*work.command[:1], *programs)
+        programs = (work.program, *programs)
         reads.add(Path(work.cwd))
         writes.add(logs(config))
     else:

@@ -32,19 +32,24 @@ _UNQUOTED = re.compile(r"[|&;<>()*?\n]|\[[^\]]*\]|(?<!\S)(?:#|~|\{(?:\s|$)|![ \t
 """What it acts upon where nothing quotes it."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
+_FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _OURS = "RECONCILE_"
 
 
 def read_command(section: Section, folder: Path) -> CommandConfig | None:
-    """The command of a job; None where something is wrong with it. Relative paths are those of
-    `folder`, but that of the program, which is looked for as from `cwd`."""
-    for key in _SIDES:
+    """The command of a job, or the function that is called as one; None where something is wrong
+    with it. Relative paths are those of `folder`, but that of the program, which is looked for as
+    from `cwd`."""
+    is_function = section.raw("python") is not None
+    named = "a function" if is_function else "a command"
+    for key in (*_SIDES, "command") if is_function else _SIDES:
         if section.raw(key) is not None:
-            section.wrong(key, "stands beside a command: a job does one thing", "make it two jobs")
+            section.wrong(key, f"stands beside {named}: a job does one thing", "make it two jobs")
     for key in _OF_ENTITLEMENTS:
         if section.raw(key) is not None:
-            section.wrong(key, "means nothing for a command", "take it out")
-    words = _words(section)
+            section.wrong(key, f"means nothing for {named}", "take it out")
+    function = _function(section) if is_function else None
+    words = () if function is not None else None if is_function else _words(section)
     cwd, env_file = section.text("cwd"), section.text("env_file")
     env = _env(section.section("env"))
     kill_after, ranges = section.duration("kill_after"), section.whole("ranges", 1)
@@ -58,7 +63,16 @@ def read_command(section: Section, folder: Path) -> CommandConfig | None:
         env_file=None if env_file is None else str(folder / env_file),
         kill_after=plain.kill_after if kill_after is None else kill_after,
         ranges=ranges,
+        python=function,
     )
+
+
+def _function(section: Section) -> str | None:
+    value = section.text("python")
+    if value is None or _FUNCTION.fullmatch(value):
+        return value
+    section.wrong("python", f"is {value!r}, no module:function", 'write python = "nightly:work"')
+    return None
 
 
 def _words(section: Section) -> tuple[str, ...] | None:

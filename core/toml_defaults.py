@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 
 _ENTITLEMENTS = EntitlementsConfig(SourceConfig("csv", ""), TargetConfig("sql", "", ""))
 _COMMAND = CommandConfig((), "")
-WITHOUT = {"entitlements": ("source.path", "target.url"), "command": ("command",)}
-"""Keys that have no default, by kind of work."""
+WITHOUT = {
+    "entitlements": ("source.path", "target.url"),
+    "command": ("command",),
+    "python": ("python",),
+}
+"""Keys that have no default, by kind of work; a function is a command by another key."""
 
 
 def defaults(kind: str = "entitlements") -> Mapping[str, str]:

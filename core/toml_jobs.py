@@ -42,9 +42,8 @@ ON_FAILED = ("continue", "block")
 RANGE_SIZE_NETWORK = 1000
 """Accounts of a range where the source is on a network."""
 
-_LATER_KEYS = ("python", "notify")
+_LATER_KEYS = ("notify",)
 _OF_COMMANDS = ("env", "env_file", "cwd", "kill_after", "ranges")
-_OTHER_WORK = ("python",)
 
 
 def read_job(section: Section, name: str, folder: Path) -> Job | None:
@@ -203,13 +202,13 @@ def _rate(section: Section, schedule: Schedule | None) -> Rate | None:
 
 
 def _work(section: Section, name: str, folder: Path) -> WorkConfig | None:
-    if section.raw("command") is not None:
+    if section.raw("command") is not None or section.raw("python") is not None:
         from .toml_commands import read_command
 
         return read_command(section, folder)
     for key in _OF_COMMANDS:
         if section.raw(key) is not None:
-            section.wrong(key, "is for a job with a command", "take it out")
+            section.wrong(key, "is for a job with a command or a function", "take it out")
     return _entitlements(section, name, folder)
 
 
@@ -229,9 +228,6 @@ def _entitlements(section: Section, name: str, folder: Path) -> EntitlementsConf
     guards = _guards(section.section("guards"))
     range_size = section.whole("range_size", 1)
     plan_age, fence_wait = section.duration("plan_age"), section.duration("fence_wait")
-    if any(key in section for key in _OTHER_WORK):
-        section.raw("source"), section.raw("target")
-        return None
     source = read_source(section, shared, folder)
     target = read_target(section, shared, source, name, folder)
     if source is None or target is None:

@@ -148,7 +148,9 @@ def _acts(store: Store, job: Job) -> list[EventView]:
 def _source(job: Job) -> str:
     """Where the truth comes from; of a command, what is called."""
     work = job.work
-    return shlex.join(work.command) if isinstance(work, CommandConfig) else work.source.path
+    if isinstance(work, CommandConfig):
+        return work.python or shlex.join(work.command)
+    return work.source.path
 
 
 def _target(job: Job) -> str:

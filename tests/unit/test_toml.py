@@ -420,7 +420,6 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "more",
         [
-            'python = "a:b"',
             'notify = ["x"]',
             'source.query = "x"',
             'source.type = "scim"',

@@ -16,6 +16,7 @@ from ...errors import (
     CommandUnusable,
     ReconcileError,
 )
+from .functions import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,13 +30,22 @@ _NO_PROGRAM = {errno.ENOEXEC, errno.E2BIG, errno.EINVAL, errno.EISDIR, errno.ELI
 
 
 def fault(
-    ended: Ended, program: str, *, job: str, interval: str, tail: Sequence[str], at_range: str
+    ended: Ended,
+    program: str,
+    *,
+    job: str,
+    interval: str,
+    tail: Sequence[str],
+    at_range: str,
+    is_function: bool = False,
 ) -> ReconcileError | None:
     """Why a command did not end well; None where it did. `at_range` follows what happened."""
     if ended.not_executed is not None:
         return not_started(ended.not_executed)
     if ended.status == 0:
         return None
+    if is_function and (said := refusal(ended.status, tail)) is not None:
+        return CommandUnusable(said, hint="mend the function, or python in the configuration")
     facts: JsonObject = {}
     if ended.status is not None:
         text, facts = f"{program} exited {ended.status}", {"exit_status": ended.status}
@@ -46,6 +56,8 @@ def fault(
         text = f"{program} was ended with its supervisor, which somebody killed"
     if ended.why == "signal":
         text += ", as its supervisor was told to by a signal"
+    if is_function and ended.status == 1 and tail:
+        text = f"{program} raised {tail[-1].strip()}"
     hint = f"all its output: reconcile logs {job} {interval}"
     return CommandFailed(f"{text}{at_range}", hint=hint, tail=tail, facts=facts)
 

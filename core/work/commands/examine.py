@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.machinery import PathFinder
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
@@ -32,8 +33,10 @@ def examine_command(
     if not Path(work.cwd).is_dir():
         yield fail(job, f"cwd {work.cwd} is no folder", "make it, or mend cwd")
         return
-    program = work.command[0]
-    if names_interval(program):
+    program = work.program
+    if work.python is not None:
+        yield _function(job, work.python, work.cwd)
+    elif names_interval(program):
         yield ok(job, f"{program}: another program for each interval")
     elif "/" not in program:
         yield _found(job, program, which(program, path=env.get("PATH", os.defpath)))
@@ -46,6 +49,14 @@ def examine_command(
     there = next(one for one in (logs, *logs.parents) if one.exists())
     if not os.access(there, os.W_OK | os.X_OK):
         yield fail(job, f"its output cannot be kept in {logs}", f"make {logs} for this user")
+
+
+def _function(job: str, function: str, cwd: str) -> Finding:
+    """Whether its module, or the package that has it, is there; nothing is imported."""
+    top = function.partition(":")[0].partition(".")[0]
+    if PathFinder.find_spec(top, [cwd]) or PathFinder.find_spec(top):
+        return ok(job, f"{function}, a function")
+    return fail(job, f"there is no module {top} in {cwd}, and none is installed", "mend python")
 
 
 def _found(job: str, program: str, path: str | None) -> Finding:

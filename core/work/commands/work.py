@@ -175,22 +175,24 @@ class CommandWork:
         return found
 
     def _heed_last_words(self, order: WorkOrder) -> bool:
-        """Go on from the line that the run before was killed over, if it was in this range and
-        pass; the supervisor has left it. Whether that is a checkpoint."""
+        """Go on from the lines that the run before was killed over, if it was in this range and
+        pass; the supervisor has left them. Whether there is a checkpoint among them."""
         path = self._last_words(order, order.record.runs - 1, self._stands.done + 1)
         try:
-            line = path.read_bytes()
+            lines = path.read_bytes()
             path.unlink()
         except OSError:
             return False
-        try:
-            said = read_line(line.rstrip(b"\n")) if line.endswith(b"\n") else None
-        except ProgressUnusable:
-            said = None  # a part of a long one
-        if said is None or not said.is_checkpoint:
-            return False
-        self._stands = self._stands.after(said)
-        return True
+        stands, checkpoint = self._stands, False
+        for one in lines.split(b"\n")[:-1]:
+            try:
+                said = read_line(one)
+            except ProgressUnusable:
+                break  # a part of a long one
+            stands = stands.after(said)
+            if said.is_checkpoint:
+                self._stands, checkpoint = stands, True
+        return checkpoint
 
     def _last_words(self, order: WorkOrder, run: int, number: int) -> Path:
         """Where a run of this pass leaves them, of that range."""
@@ -221,11 +223,12 @@ class CommandWork:
         # Also where it heeds SIGTERM by a status of its own; one that ended well has ended well.
         failed = fault(
             ended,
-            PurePath(words[0]).name,
+            self._config.python or PurePath(words[0]).name,
             job=order.interval.job,
             interval=order.interval.id,
             tail=listener.tail.lines(),
             at_range=f" in range {number}" if self._config.ranges else "",
+            is_function=self._config.python is not None,
         )
         if failed is not None and listener.asked and ended.not_executed is None:
             raise BrokenOff

@@ -36,8 +36,9 @@ What can go wrong, and what happens
     holder stopped      No deadline is renewed; the command ends before the last one.
     holder killed       The control socket ends, the kernel signals the supervisor, and it has
                         another parent: SIGTERM, and SIGKILL after `kill_after`, before the
-                        deadline. Until all is over the supervisor lives, and so the holder is not
-                        dead (below).
+                        deadline. What it tells of progress until then is left to the next run.
+                        Until all is over the supervisor lives, and so the holder is not dead
+                        (below).
     holder killed while The supervisor looks, after it asked to be signalled, whether its parent
     it starts one       is the one that it was told of; else nothing is begun.
     the command ends,   It has a second for ending by itself, as the last part of a pipeline does;

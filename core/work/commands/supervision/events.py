@@ -24,8 +24,8 @@ class Spec(NamedTuple):
     `argv[0]` is looked for in the `PATH` of `env` where it has no slash. `kill_after`: seconds
     between SIGTERM and SIGKILL. `run` and `holder` are the run id and the holder's token, by
     which processes are known as this command's (`RECONCILE_SUPERVISED`). `last_words`: the file in
-    which the supervisor leaves the line of progress that nobody had dealt with when the holder
-    was gone; "" where it is not wanted.
+    which the supervisor leaves the lines of progress that nobody had dealt with when the holder
+    was gone, and those that came since; "" where it is not wanted.
 
     Added to `env`: `RECONCILE_PROGRESS_FD` (always one digit) and `RECONCILE_SUPERVISED`.
     Standard input is empty; standard output and standard error are one stream.

@@ -19,6 +19,8 @@ _LINGER = 1.0
 """Seconds for what outlives the command to end by itself, as the last part of a pipeline does."""
 _PATIENCE = 2.0
 """Seconds from SIGKILL until what is left counts as a survivor."""
+_MOST_WORDS = 1 << 20
+"""Bytes of progress kept for the next run; who writes more while it is to end need not be heard."""
 _MOST_NAMED = 100
 """Leftovers and survivors named: more would not fit into one message, nor help anybody."""
 
@@ -38,13 +40,13 @@ def main(argv: list[str]) -> int:
     kernel.signal_when_parent_ends(signal.SIGCONT)
     if os.getppid() != int(parent):
         return 0  # nothing was begun yet
-    supervisor = Supervisor(control, int(parent), came, mark.rpartition("/")[2])
+    supervisor = Supervisor(control, slot, int(parent), came, mark.rpartition("/")[2])
     try:
         with open(0, "rb") as packed:
             argv_, cwd, env, kill_after, deadline, last_words = marshal.load(packed)
         supervisor.keep_within(deadline, kill_after)
         supervisor.begin(argv_, cwd, env, out, progress)
-        supervisor.run(slot, last_words)
+        supervisor.run(last_words)
     except BaseException:  # noqa: BLE001  a defect here must not leave the command to itself
         import traceback
 
@@ -87,8 +89,12 @@ class Supervisor:
     ended (`kill`: SIGKILL). Instants are `CLOCK_BOOTTIME` as this time namespace counts it.
     """
 
-    def __init__(self, control: int, parent: int, came: _Signals, run: str) -> None:
+    def __init__(self, control: int, slot: int, parent: int, came: _Signals, run: str) -> None:
         self._control = control
+        self._slot = slot
+        self._is_alone = False
+        """Whether the holder is gone."""
+        self._words = b""
         os.set_blocking(control, False)
         self._hears = True
         self._parent = parent
@@ -144,9 +150,9 @@ class Supervisor:
             if fd >= 0:
                 os.close(fd)  # so that the reader sees the end when no command has it any more
 
-    def run(self, slot: int = -1, last_words: bytes = b"") -> None:
+    def run(self, last_words: bytes = b"") -> None:
         """Until nothing is left, or what is left cannot be ended; then say so. Where the holder is
-        gone, what is in the `slot` goes into the file of the `last_words`."""
+        gone, what it had not dealt with goes into the file of the `last_words`."""
         while not self._childless:
             self._timer.set(self._next())
             self._poll.poll()
@@ -156,8 +162,10 @@ class Supervisor:
                 self._act(kernel.now())
             if self._survivors:
                 break
-        if self._why == "holder" and last_words:
-            _keep(slot, last_words)
+        if os.getppid() != self._parent:
+            self._hear_alone()
+        if self._words and last_words:
+            _keep(self._words, last_words)
         self._tell()
         # Its holder would be taken for dead, and the lease given away, while something lives.
         while not self._reap() and os.getppid() != self._parent and kernel.now() < self._deadline:
@@ -207,8 +215,27 @@ class Supervisor:
                 self._poll.unregister(self._control)
         if not self._hears or os.getppid() != self._parent:
             self._stop("holder")
+            self._hear_alone()
         if self._came.stop:
             self._stop("signal")
+
+    def _hear_alone(self) -> None:
+        """Nobody else takes note of progress any more: what was not dealt with, and what comes
+        while the command ends, is for the next run. It need not wait for an answer either."""
+        if not self._is_alone:
+            self._is_alone = True
+            os.set_blocking(self._slot, False)
+            self._poll.register(self._slot, select.POLLIN)
+        while self._slot >= 0:
+            try:
+                words = os.read(self._slot, 1 << 16)
+            except BlockingIOError:
+                break
+            self._words += words
+            if not words or len(self._words) > _MOST_WORDS:
+                self._poll.unregister(self._slot)
+                os.close(self._slot)
+                self._slot = -1
 
     def _obey(self, order: str, value: float) -> None:
         if order == "extend":
@@ -285,15 +312,12 @@ class Supervisor:
         )
 
 
-def _keep(slot: int, path: bytes) -> None:
-    """Leave the line that the holder was about to make durable to the next one: as nobody of
-    the command is left, nothing comes after it."""
+def _keep(words: bytes, path: bytes) -> None:
+    """Leave to the next run what the holder could not make durable; as nobody of the command is
+    left, nothing comes after it."""
     try:
-        os.set_blocking(slot, False)
-        line = os.read(slot, 1 << 16)
-        if line:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            os.write(file, line)
-            os.close(file)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        os.write(file, words)
+        os.close(file)
     except OSError:
         pass  # then a step is done again
