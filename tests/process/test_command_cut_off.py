@@ -11,13 +11,12 @@ import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import pytest
 from support.commands import boot, wait_for
-from support.forks import DRIVERS
 from support.hosted import KINDS, opened
-from support.scene import Scene
+from support.stamping import Stamping
 from support.wired import begin, wired
 
 from reconcile.core.model import LeaseKey
@@ -25,35 +24,13 @@ from reconcile.core.model import LeaseKey
 if TYPE_CHECKING:
     from pathlib import Path
 
-TTL = 3.0
 ROUNDS = 10 if os.environ.get("RECONCILE_TEST_LONG") else 1
 HOW = ("cut", "silence")
-STAMP = """
-trap '' TERM
-while read now idle < /proc/uptime; do echo $now >> $1; sleep 0.01; done
-"""
-BOTH = "sh stamp.sh main & setsid sh stamp.sh daemon > /dev/null 2>&1 3>&- & trap '' TERM; wait"
-"""Two that ignore SIGTERM, one of them in a session of its own, of which no pipe knows."""
 
 
-class Stamping(Scene):
-    """A job `stamps` on demand, whose store is on a server. `extra` is its address."""
-
-    variables: ClassVar[dict[str, str]] = DRIVERS
-
-    def __post_init__(self) -> None:
-        self.folder.mkdir(parents=True)
-        (self.folder / "reconcile.toml").write_text(
-            f'[store]\nurl = "{self.extra}"\n[jobs.stamps]\ncommand = ["sh", "-c", "{BOTH}"]\n'
-            f'kill_after = "1s"\n[jobs.stamps.lease]\nttl = "{TTL:g}s"\n'
-        )
-        (self.folder / "stamp.sh").write_text(STAMP)
-
-    def newest(self, name: str) -> float:
-        """The last whole stamp of one of them; 0 before its first."""
-        path = self.folder / name
-        stamps = path.read_text().split("\n")[:-1] if path.exists() else []
-        return float(stamps[-1]) if stamps else 0.0
+def last(scene: Stamping) -> float:
+    """Its newest stamp."""
+    return max(max(stamps) for stamps in scene.stamps().values())
 
 
 def left(folder: Path, kind: str, how: str) -> timedelta:
@@ -63,8 +40,8 @@ def left(folder: Path, kind: str, how: str) -> timedelta:
         watch = opened(wire.direct)
         watch.facts()  # it is made by who has patience
         holder = scene.start_process("run", "stamps")
-        wait_for(lambda: scene.newest("main") and scene.newest("daemon"), "both")
-        time.sleep(random.random() * TTL / 5)  # anywhere between two renewals
+        scene.wait_for_both()
+        time.sleep(random.random() * scene.ttl / 5)  # anywhere between two renewals
         getattr(wire.proxy, how)()
         ran, stands = scene.end(holder), watch.lease(LeaseKey("stamps"))
         watch.close()
@@ -72,9 +49,9 @@ def left(folder: Path, kind: str, how: str) -> timedelta:
         assert "Traceback" not in ran.err
         assert stands is not None
         assert not stands.released
-        newest = max(scene.newest("main"), scene.newest("daemon"))
+        newest = last(scene)
         wait_for(lambda: boot() > newest + 0.5, "time in which it could have left another")
-        assert newest == max(scene.newest("main"), scene.newest("daemon"))
+        assert newest == last(scene)
         return stands.expires_at - (datetime.now(UTC) - timedelta(seconds=boot() - newest))
 
 

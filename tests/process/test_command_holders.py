@@ -1,0 +1,93 @@
+"""`reconcile` itself stopped and killed while it runs a command: nothing of that goes on, and the
+next trigger begins when it is certain that nothing does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from support.commands import boot, wait_for
+from support.stamping import Stamping
+
+from reconcile.core.work.commands.supervision.supervisor import processes
+
+Family = set[tuple[int, int]]
+
+
+def family_of(process: subprocess.Popen[str]) -> Family:
+    """All that it has started, by number and start time."""
+    return {(one.pid, one.started) for one in processes.descendants(process.pid)}
+
+
+def living(family: Family) -> Family:
+    """Who of them is not gone."""
+    return family & {(one.pid, one.started) for one in processes.everyone() if not one.has_ended}
+
+
+class Patient(Stamping):
+    """Its lease is longer than what is done meanwhile takes on a busy machine."""
+
+    ttl = 30.0
+
+
+def begun(
+    folder: Path, kind: type[Stamping] = Stamping
+) -> tuple[Stamping, subprocess.Popen[str], Family]:
+    """The job, at work."""
+    scene = kind(folder, extra="reconcile.db")
+    holder = scene.start_process("run", "stamps")
+    scene.wait_for_both()
+    return scene, holder, family_of(holder)
+
+
+def goes_on(scene: Stamping) -> None:
+    """The next trigger takes the job over, and is ended; nobody's stamps are among another's."""
+    (old,) = scene.stamps()
+    following = scene.start_process("run", "stamps", "--wait", "20s")
+    wait_for(lambda: len(scene.stamps()) > 1, "the next holder's command")
+    theirs = family_of(following)
+    following.send_signal(signal.SIGTERM)
+    assert scene.end(following).code == 143
+    assert living(theirs) == set()
+    stamps = scene.stamps()
+    assert max(stamps.pop(old)) < min(min(one) for one in stamps.values())
+
+
+def test_a_stopped_holder_has_no_command_left_when_its_lease_is_over(tmp_path: Path) -> None:
+    scene, holder, family = begun(tmp_path / "job")
+    holder.send_signal(signal.SIGSTOP)
+    stopped = boot()
+    wait_for(lambda: not living(family), "the end of the command")
+    ((*_, last),) = scene.stamps().values()
+    assert last < stopped + scene.ttl  # it was renewed no later than that
+    goes_on(scene)
+    holder.send_signal(signal.SIGCONT)
+    assert scene.end(holder).code == 80
+
+
+def test_a_killed_holder_leaves_nothing_behind_and_is_followed_at_once(tmp_path: Path) -> None:
+    scene, holder, family = begun(tmp_path / "job")
+    holder.kill()
+    scene.end(holder)
+    wait_for(lambda: not living(family), "the end of the command")
+    goes_on(scene)
+
+
+def test_while_a_daemon_of_a_killed_holder_lives_nobody_follows(tmp_path: Path) -> None:
+    """Killed together with its supervisor: what neither can end keeps its lease, while that is."""
+    scene, holder, family = begun(tmp_path / "job", Patient)
+    supervisor = next(one for one in processes.everyone() if one.parent == holder.pid)
+    os.kill(holder.pid, signal.SIGSTOP)  # or it would see to the daemon
+    os.kill(supervisor.pid, signal.SIGKILL)
+    holder.kill()
+    scene.end(holder)
+    wait_for(lambda: len(living(family)) < len(family) - 1, "the end of its supervisor")
+    left = {pid for pid, _ in living(family)}
+    assert left
+    busy = scene.run("run", "stamps")
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert busy.code == 75, busy.err
+    goes_on(scene)
