@@ -1,6 +1,6 @@
 """A job that is a Python function and goes on where it stood.
 
-[jobs.steps]
+[jobs.steps-in-a-function]
 python = "function_steps:work"
 """
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.commands import Heard, run, spec_of, supervised
+from support.commands import Heard, run, spec_of, supervised, wait_for
 from support.scene import Scene
 
 from reconcile.core.work.commands.functions import REFUSED, SAYS, call_of
 from reconcile.core.work.commands.supervision import Spec
+from reconcile.core.work.commands.supervision.supervisor import processes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOLD = {
@@ -168,6 +170,55 @@ class FunctionScene(Scene):
         """The whole lines of a file that the function writes."""
         path = self.folder / name
         return path.read_text().split("\n")[:-1] if path.exists() else []
+
+
+def test_killed_twice_the_example_does_each_step_and_repeats_at_most_one_for_each_kill(
+    tmp_path: Path,
+) -> None:
+    text = (EXAMPLES / "function_steps.py").read_text().replace("1000", "60")
+    scene = FunctionScene(tmp_path / "job", extra=text)
+    for reached in (10, 30):
+        process = scene.start_process("run", "nightly")
+        wait_for(lambda reached=reached: len(scene.lines("done")) >= reached, "that step")
+        kill(process)
+    ended = scene.run("run", "nightly")
+    assert ended.code == 0, ended.err
+    steps = [int(line.split()[0]) for line in scene.lines("done")]
+    assert sorted(set(steps)) == list(range(1, 61))
+    assert len(steps) <= 60 + 2
+    (interval,) = scene.run("status", "nightly", "--json").json()["intervals"]
+    assert (interval["state"], interval["count"], interval["runs"]) == ("completed", 60, 3)
+
+
+def test_what_was_yielded_is_durable_when_it_goes_on(tmp_path: Path) -> None:
+    text = (
+        "def work(context):\n"
+        "    for step in range(1, 1000000):\n"
+        "        yield {'cursor': step}\n"
+        "        with open('gone_on', 'a') as file:\n"
+        "            file.write(f'{step}\\n')\n"
+    )
+    scene = FunctionScene(tmp_path / "job", extra=text)
+    process = scene.start_process("run", "nightly")
+    wait_for(lambda: len(scene.lines("gone_on")) > 20, "some steps")
+    kill(process)
+    last = int(scene.lines("gone_on")[-1])
+    query = "SELECT json_extract(value, '$.cursor.cursor') FROM record WHERE kind = 'interval'"
+    ((cursor,),) = scene.ask(scene.store, query)
+    assert int(cursor) >= last
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Kill it, and wait until its supervisor and the function are gone as well."""
+    family = {(one.pid, one.started) for one in processes.descendants(process.pid)}
+    assert len(family) == 2
+    process.kill()
+    process.communicate()
+
+    def living() -> set[tuple[int, int]]:
+        return {(one.pid, one.started) for one in processes.everyone() if not one.has_ended}
+
+    wait_for(lambda: not family & living(), "the end of the function")
 
 
 def test_what_it_raises_is_why_its_run_failed(tmp_path: Path) -> None:
