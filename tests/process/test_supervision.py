@@ -398,6 +398,7 @@ def supervisor_of(spec: Spec) -> int:
 
 def test_it_is_never_more_than_a_line_ahead_of_what_was_dealt_with(tmp_path: Path) -> None:
     done = tmp_path / "done"
+    done.touch()  # a slow start has written nothing yet
     script = f"i=0; while [ $i -lt 200 ]; do i=$((i+1)); echo $i >> {done}; echo $i >&3; done"
     ahead, heard = [], 0
     with supervised(shell(script)) as command:
