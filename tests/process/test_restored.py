@@ -375,8 +375,10 @@ def test_a_restored_target_is_noticed_within_the_hour_though_nothing_is_due(
     done = scene.rows()
     restore()
     assert scene.run(*RUN).code == 0
+    in_an_hour = timedelta(seconds=3700)
+    scene.write_night(str((datetime.now(UTC) + in_an_hour).date()), scene.nights[SECOND])
     later = scene.folder / "later"
-    later.write_text(str(3700))
+    later.write_text(str(in_an_hour.seconds))
     ran = scene.run(*RUN, step=f"clock@{later}")
     assert ran.code == 0, ran.err
     assert scene.rows() == done
