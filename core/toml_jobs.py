@@ -11,7 +11,6 @@ from .config import (
     MIN_TTL,
     TTL_ONE_HOST,
     CatchUpConfig,
-    CommandConfig,
     EntitlementsConfig,
     GuardsConfig,
     Job,
@@ -22,7 +21,7 @@ from .rates import parse_rate
 from .schedule import Schedule
 from .toml_endpoints import check_fields, read_shared, read_source, read_target
 from .toml_values import show_duration
-from .trust import MARGIN_PER_TTL, RENEWALS_PER_TTL
+from .trust import RENEWALS_PER_TTL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,8 +68,6 @@ def read_job(section: Section, name: str, folder: Path) -> Job | None:
         for key in ("start", "catch_up"):
             if key in section:
                 section.wrong(key, "means nothing without a schedule", "take it out")
-    if isinstance(work, CommandConfig):
-        _fits(section, work, lease)
     section.finish()
     if work is None:
         return None
@@ -210,17 +207,6 @@ def _work(section: Section, name: str, folder: Path) -> WorkConfig | None:
         if section.raw(key) is not None:
             section.wrong(key, "is for a job with a command or a function", "take it out")
     return _entitlements(section, name, folder)
-
-
-def _fits(section: Section, work: CommandConfig, lease: LeaseConfig) -> None:
-    """A command that is told to end must have ended before its lease, renewed a while ago, does."""
-    ttl = lease.ttl or TTL_ONE_HOST
-    if work.kill_after >= ttl * (1 - 1 / MARGIN_PER_TTL - 1 / RENEWALS_PER_TTL):
-        section.wrong(
-            "kill_after",
-            f"{show_duration(work.kill_after)} does not fit into a lease of {show_duration(ttl)}",
-            "make it shorter, or lease.ttl longer",
-        )
 
 
 def _entitlements(section: Section, name: str, folder: Path) -> EntitlementsConfig | None:
