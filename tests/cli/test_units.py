@@ -15,7 +15,7 @@ from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cli import CONFIG, Cli
-from support.systemd import verify
+from support.machine import verify
 
 from reconcile.cli.units import cron, systemd
 from reconcile.cli.units.plan import Plan, divides, offset_of, plan

@@ -138,14 +138,14 @@ def outside(name: str = "a", clock: FakeClock | None = None) -> Outside:
     return Outside(clock, host, stop, steps, reports, runtime, signs)
 
 
-def eventually(condition: object, what: str) -> None:
+def eventually(condition: object, what: str, patience: float = PATIENCE) -> None:
     """Poll until the condition (a callable) holds; fail with `what` when it never does.
 
     What is so at once is seen after 2 ms, and what takes seconds 20 ms late: looking costs.
     """
     assert callable(condition)
     step = 0.002
-    give_up = time.monotonic() + PATIENCE
+    give_up = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < give_up, f"never: {what}"
         time.sleep(step)
