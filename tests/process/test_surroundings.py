@@ -13,6 +13,8 @@ import pytest
 from support.cli import Cli
 from support.scene import CALL, ENVIRONMENT, NIGHTS, Scene, night
 
+import reconcile
+
 TONIGHT = NIGHTS[2]
 RUN = "run entitlements"
 
@@ -169,3 +171,36 @@ def test_a_pipe_that_nobody_empties_does_not_lose_what_it_holds(done: Scene) -> 
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert len(lines) == len(done.nights[TONIGHT]), "of each row a line"
+
+
+@pytest.mark.parametrize("name", ["plain", "a b'\"$x %d\\%20?#"])
+def test_a_printed_crontab_line_runs_in_the_bare_environment_of_cron(
+    tmp_path: Path, name: str, done: Scene
+) -> None:
+    """No HOME, no PATH, no terminal, another folder; read as cron reads it, then by its shell."""
+    scene = done.copy(tmp_path / name)
+    scene.store.unlink()
+    config = str(scene.folder / "reconcile.toml")
+    script = tmp_path / "reconcile"
+    code = CALL.replace("; ", "\n")
+    path = f"import sys\nsys.path.insert(0, {str(Path(reconcile.__file__).parents[1])!r})\n"
+    script.write_text(f"#!{sys.executable}\n{path}{code}\n")
+    script.chmod(0o755)
+    printed = subprocess.run(
+        [script, "-c", config, "units", "entitlements", "--crontab"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()[-1]
+    assert printed.startswith("*/10 * * * * ")
+    command = printed.removeprefix("*/10 * * * * ").replace("\\%", "%")
+    ended = subprocess.run(
+        ["env", "-i", "/bin/sh", "-c", command],
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+    assert scene.grant()[1], "the lease was had, and given back"

@@ -46,7 +46,7 @@ NIGHTLY = CONFIG.format(schedule="0 0 * * *", more="start = 2026-01-01")
 SECONDS = 4
 OFTEN = CONFIG.format(
     schedule=f"*:*:0/{SECONDS}",
-    more='range_size = 1\nretry_delay = "1s"\nmax_attempts = 99\nfence_wait = "30s"\n'
+    more='range_size = 1\nretry_delay = "1s"\nmax_attempts = 99\nfence_wait = "150s"\n'
     'lease = { ttl = "4s" }\ncatch_up = { policy = "all" }',
 )
 """A job that is due all the time; its lease is short, and a lock on its target is waited for."""
