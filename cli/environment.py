@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from io import StringIO, TextIOWrapper
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, TextIO, cast
 
 from ..core.errors import ReconcileError
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 NAME = "reconcile"
 _LOCALTIME = Path("/etc/localtime")
+_ENDING = Lock()
 INFO = 6
 
 
@@ -223,7 +225,7 @@ def real_environment() -> Environment:
         cwd=_cwd(os.environ),
         clock=SystemClock(),
         entropy=entropy,
-        host=LinuxHost(entropy.token, _end),
+        host=LinuxHost(entropy.token, end_process),
         stop=signals,
         login=user_name(os.getuid()),
         state_folder=_state_folder(os.environ),
@@ -241,9 +243,10 @@ def real_environment() -> Environment:
     )
 
 
-def silent_environment(stop: StopSignal) -> Environment:
+def silent_environment(stop: StopSignal, end: Callable[[Exception], None]) -> Environment:
     """This process as a library sees it: nothing is read, shown or handled, and a call is a
-    holder of its own, so that two threads are two holders."""
+    holder of its own, so that two threads are two holders. `end` ends the process, see
+    `end_process`."""
     entropy = SystemEntropy()
     return Environment(
         stdin=StringIO(),
@@ -253,7 +256,7 @@ def silent_environment(stop: StopSignal) -> Environment:
         cwd=_cwd(os.environ),
         clock=SystemClock(),
         entropy=entropy,
-        host=LinuxHost(entropy.token, _end),
+        host=LinuxHost(entropy.token, end),
         stop=stop,
         login=user_name(os.getuid()),
         state_folder=_state_folder(os.environ),
@@ -318,11 +321,13 @@ def _cwd(environ: Mapping[str, str]) -> Path:
         return Path(environ.get("PWD", "/"))
 
 
-def _end(error: Exception) -> None:
-    """The last resort: no cleaning up, which could hang as well; so could a full pipe."""
+def end_process(error: Exception) -> None:
+    """The last resort: no cleaning up, which could hang as well; so could a full pipe. Of two
+    threads that call it one is heard."""
     from .exit_codes import ExitCode, exit_code_of_error
 
     code = exit_code_of_error(error) if isinstance(error, ReconcileError) else ExitCode.BUG
+    _ENDING.acquire()
     try:
         _say_at_once(f"reconcile: {error}\n")
     finally:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from ..core.errors import StoreBlocked, StoreBusy
 from ..core.events import RunReport
 from ..core.model import Outcome
-from .environment import silent_environment
+from .environment import end_process, silent_environment
 from .exit_codes import ExitCode, exit_code_of
 from .options import Call, GlobalOptions, duration_of
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
     from os import PathLike
-    from threading import Event
 
     from ..core.errors import ReconcileError
     from ..core.events import IntervalReport
@@ -105,7 +105,14 @@ def run(
     from .wiring import application
 
     options = GlobalOptions(config=None if config is None else Path(config), store=store)
-    call = Call(silent_environment(_Caller(stop)), options, ExitCode.BUSY)
+    returned = Event()
+
+    def end(error: Exception) -> None:
+        # What goes on here then is the caller's, and has nothing to do with a lease.
+        if not returned.is_set():
+            end_process(error)
+
+    call = Call(silent_environment(_Caller(stop), end), options, ExitCode.BUSY)
     request = RunRequest(
         job=job,
         interval=interval,
@@ -120,6 +127,8 @@ def run(
     except StoreBusy as error:  # somebody writes to the store: busy as well, and nothing was done
         now = call.env.clock.now()
         report = RunReport(job, Outcome.BUSY, now, error=error)
+    finally:
+        returned.set()
     return _outcome(call, report)
 
 

@@ -24,19 +24,22 @@ LEAST = 0.25
 
 
 class LastMoment:
-    """Waits for it from `begin` until `over` is set.
+    """Waits for it from `begin` until `over` is set: the lease was given back, or is another's.
 
     It moves with each renewal. One that was slept through, as by a machine that was suspended,
-    is nothing to be in time for any more: then renewal decides, which asks once.
+    is nothing to be in time for any more: then renewal decides, which asks once. Work that was
+    broken off is over before, and still the process has an end to report, which may take long
+    on a busy machine; it is ended too, unless it is one of a caller in Python, which goes on.
     """
 
-    def __init__(self, trust: Trust, terms: Terms, runtime: Runtime, over: Event) -> None:
+    def __init__(self, trust: Trust, terms: Terms, runtime: Runtime, came_back: Event) -> None:
         self._trust = trust
         self._terms = terms
         self._runtime = runtime
-        self._over = over
+        self._came_back = came_back
+        self.over = Event()
         self.taken = Event()
-        """Set once renewal has given up: it ends the process itself."""
+        """Set once renewal has given up: it ends the process itself, unless its work comes back."""
 
     def begin(self) -> None:
         """Wait from now on."""
@@ -61,17 +64,21 @@ class LastMoment:
         while True:
             left = self.at() - clock.boot()
             # Behind it, there is another once the lease is renewed or granted anew.
-            if clock.wait(left if left > 0 else self._terms.renew_every, self._over):
+            if clock.wait(left if left > 0 else self._terms.renew_every, self.over):
                 return
-            if self.taken.is_set():
+            came_back = self._came_back.is_set()
+            if self.taken.is_set() and not came_back:
                 return
             if self.is_now():
-                job = self._trust.lease.fence.key.job
-                self._runtime.host.abort(
-                    StoreUnreachable(
-                        f"the store did not answer before the lease of {job} was nearly over",
-                        hint="check the server and the network; the next trigger goes on from"
-                        " the last checkpoint",
-                    )
-                )
+                self._runtime.host.abort(self._trust.lapse or self._silent())
                 return
+            if came_back:
+                return
+
+    def _silent(self) -> StoreUnreachable:
+        job = self._trust.lease.fence.key.job
+        return StoreUnreachable(
+            f"the store did not answer before the lease of {job} was nearly over",
+            hint="check the server and the network; the next trigger goes on from"
+            " the last checkpoint",
+        )

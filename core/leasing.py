@@ -325,7 +325,7 @@ class LeaseKeeper:
             if asked == 1:
                 raise self.fenced_out(error) from error
             # An answer was lost; it was released, and somebody has it by now.
-        self.abandon()
+        self._renewal.end(given_back=True)
 
     def abandon(self) -> None:
         """Stop renewing, and leave the lease to expire or to be found dead."""

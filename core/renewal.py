@@ -61,10 +61,16 @@ class Renewal:
         self._thread.start()
         self._last_moment.begin()
 
-    def end(self) -> None:
-        """Renew no more; waits for a request under way."""
+    def end(self, *, given_back: bool = False) -> None:
+        """Renew no more; waits for a request under way. A lease that is not trusted any more, and
+        was not `given_back`, must find this process ended when it is over."""
         self.over.set()
         self._wake.set()
+        lapse, now, until = self.trust.lapse, self._runtime.clock.boot(), self.trust.until()
+        is_trusted = lapse is None and now < until
+        is_over = isinstance(lapse, FencedOut) or now >= until + self._terms.margin
+        if given_back or is_trusted or is_over:
+            self._last_moment.over.set()
         if self._thread is not None:
             self._thread.join(timeout=self._terms.ttl.total_seconds())
 

@@ -12,12 +12,14 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from support.small import HAS, SHOULD, write_source, write_target
 
 import reconcile
-from reconcile.cli.environment import SystemClock
+from reconcile.cli import function
+from reconcile.cli.environment import Environment, SystemClock, silent_environment
 
 TODAY = datetime.now(UTC).date()
 CONFIG = f"""
@@ -105,6 +107,30 @@ def test_out_of_time_and_a_stop_end_at_a_checkpoint_where_the_next_call_goes_on(
     assert reconcile.run("entitlements", config=config, stop=stop).exit == 143
     last = reconcile.run("entitlements", config=config)
     assert (last.outcome, last.intervals[0].runs) == ("completed", 2)
+
+
+def test_a_lease_that_is_over_ends_the_process_until_the_call_is_and_no_longer(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts: list[Any] = []
+    ended: list[Exception] = []
+
+    class Asked(threading.Event):
+        def is_set(self) -> bool:
+            hosts[0].abort(RuntimeError("while it works"))
+            return super().is_set()
+
+    def silent(*how: Any) -> Environment:
+        made = silent_environment(*how)
+        hosts.append(made.host)
+        return made
+
+    monkeypatch.setattr(function, "silent_environment", silent)
+    monkeypatch.setattr(function, "end_process", ended.append)
+    assert reconcile.run("entitlements", config=config, stop=Asked()).exit == 0
+    assert {str(error) for error in ended} == {"while it works"}
+    hosts[0].abort(RuntimeError("later"))
+    assert "later" not in map(str, ended)
 
 
 def test_two_threads_are_two_holders(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:

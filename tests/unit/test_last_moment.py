@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.fakes import Outside, eventually, outside
 
-from reconcile.core.errors import StoreUnreachable
+from reconcile.core.errors import FencedOut, StoreUnreachable
 from reconcile.core.last_moment import LastMoment
 from reconcile.core.leasing import LeaseKeeper, Terms
 from reconcile.core.model import LeaseKey
@@ -119,6 +119,27 @@ def test_a_moment_that_was_slept_through_is_nothing_to_be_in_time_for(stuck: Stu
 
 def test_who_has_given_the_lease_back_is_not_ended(stuck: Stuck) -> None:
     stuck.keeper.release(0)
+    stuck.clock.advance(LAST)
+    eventually(lambda: stuck.clock.waiting_until == [], "nobody waits")
+    assert stuck.aborted == []
+
+
+def test_who_has_come_back_and_has_not_ended_is_ended_all_the_same(stuck: Stuck) -> None:
+    stuck.hang()
+    stuck.at(50)
+    stuck.fails.set()
+    eventually(lambda: stuck.keeper._trust.lapse is not None, "the work is broken off")
+    stuck.keeper.abandon()
+    stuck.at(LAST - 0.01)
+    assert stuck.aborted == []
+    stuck.at(LAST)
+    eventually(lambda: stuck.clock.waiting_until == [], "nobody waits")
+    assert [str(error) for error in stuck.aborted] == ["did not answer in time"]
+
+
+def test_who_was_fenced_out_may_take_its_time_to_end(stuck: Stuck) -> None:
+    stuck.keeper._trust.end(FencedOut("somebody else has it"))
+    stuck.keeper.abandon()
     stuck.clock.advance(LAST)
     eventually(lambda: stuck.clock.waiting_until == [], "nobody waits")
     assert stuck.aborted == []
