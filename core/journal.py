@@ -30,7 +30,7 @@ from .takeover import killed_once_more, takeover_facts
 from .trail import guard_told
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from .assignment import Assignment
@@ -107,6 +107,7 @@ class Journal:
                 work=self._command,
             )
         )
+        writes += self._too_often(self._run.number)
         record = replace(
             self.record,
             state=State.UNFINISHED,
@@ -125,6 +126,15 @@ class Journal:
         self._keeper.commit(writes)
         self.record, self._version = record, self._version + 1
         return started_report(self._task, record, self._run, previous, self._keeper.previous)
+
+    def _too_often(self, number: int) -> Iterator[Append]:
+        """A warning on the trail, once a pass, where it takes more runs than there are attempts,
+        however each of them ended: what is killed or out of time and gets further is no failure."""
+        earlier = self.record.earlier or {}
+        before = earlier.get("runs", 0) if self.record.rerun else 0
+        runs, most = number - (before if isinstance(before, int) else 0), self._job.max_attempts
+        if runs == most + 1:
+            yield self._event("often", run=number, runs=runs, max_attempts=most)
 
     def _replayed(self, rate: Rate, now: datetime) -> Put:
         key = self._task.starts

@@ -234,6 +234,9 @@ _EVENTS = {
     "failed": _failed,
     "signed_off": _signed_off,
     "skipped": _skipped,
+    "often": lambda value: (
+        f"warning: {value.get('runs')} runs of it, and max_attempts is {value.get('max_attempts')}"
+    ),
     "rerun": _rerun,
     "rerun_waits": _rerun_waits,
     "rerun_refused": _rerun_refused,

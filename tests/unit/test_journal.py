@@ -112,6 +112,19 @@ def test_opening_a_run_is_one_batch_with_the_intervals_state(desk: Desk) -> None
     assert types == ["due", "run_started"]
 
 
+@pytest.mark.parametrize(("runs", "rerun", "warns"), [(1, 0, 0), (2, 0, 1), (3, 0, 0), (5, 1, 1)])
+def test_a_pass_that_takes_more_runs_than_attempts_is_warned_of_once_on_its_trail(
+    desk: Desk, runs: int, rerun: int, warns: int
+) -> None:
+    """Two attempts are allowed; the rerun comes after a pass of three runs."""
+    earlier = IntervalRecord(NIGHT.id, NIGHT.scheduled_at, runs=3).to_json() if rerun else None
+    desk.journal.record = replace(desk.journal.record, runs=runs, rerun=rerun, earlier=earlier)
+    desk.journal.open_run()
+    events = desk.store.scan(Kind.EVENT, "entitlements", prefix=f"{NIGHT.key}/")
+    told = [event.value for event in events if event.value["type"] == "often"]
+    assert [one["runs"] for one in told] == [3] * warns
+
+
 def test_a_record_changed_by_hand_meanwhile_is_not_overwritten(desk: Desk) -> None:
     desk.journal.open_run()
     by_hand = replace(desk.interval(), repair_owner="alice")
