@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .http_config import HttpConfig
     from .model import Rate
+    from .sql_config import SqlConfig
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -87,7 +88,7 @@ class SourceConfig(NamedTuple):
 
     `rename` leads from the file's names of columns to the target's. `fields` names the
     columns of a CSV file that has no header; `manifest` is absolute, as `path` is. Of an API
-    `path` is the address, and `http` says how it is asked.
+    `path` is the address, and `http` says how it is asked; of a database likewise, with `sql`.
     """
 
     type: str
@@ -101,6 +102,12 @@ class SourceConfig(NamedTuple):
     fields: tuple[str, ...] | None = None
     manifest: str | None = None
     http: HttpConfig | None = None
+    sql: SqlConfig | None = None
+
+    @property
+    def on_network(self) -> bool:
+        """Whether it is asked once, whole, and what it said kept beside the store."""
+        return self.http is not None or self.sql is not None
 
     def name_in_file(self, ours: str) -> str:
         """How a file that lacks one of our columns would call it, and by which rename."""
@@ -169,8 +176,11 @@ class EntitlementsConfig(NamedTuple):
 
     @property
     def dated(self) -> bool:
-        """Whether the source's path names the interval."""
-        return any(mark in self.source.path for mark in ("{interval", "{date", "{yesterday"))
+        """Whether the source's path, or its query, names the interval."""
+        source = self.source
+        if source.sql is not None and source.sql.dated:
+            return True
+        return any(mark in source.path for mark in ("{interval", "{date", "{yesterday"))
 
     @property
     def overtakes(self) -> bool:

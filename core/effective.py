@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from .config import Config, Job
+    from .config import Config, Job, SourceConfig
     from .model import Json
 
 NEXT = 5
@@ -140,11 +140,9 @@ def _settings(job: Job, written: Mapping[str, object], usual_ttl: timedelta) -> 
     told, without = of_job(kind), WITHOUT["python" if is_function else kind]
     source = job.work.source if isinstance(job.work, EntitlementsConfig) else None
     for key in _ordered(told, without):
-        if source is not None and source.http is not None and key.startswith("source."):
+        if source is not None and source.on_network and key.startswith("source."):
             if key == without[0]:
-                from .effective_http import settings
-
-                yield from settings(source, written.get("source"), written)
+                yield from _on_network(source, written)
             continue
         table, _, name = key.rpartition(".")
         inner = written if not table else _table(written.get(table))
@@ -160,6 +158,14 @@ def _settings(job: Job, written: Mapping[str, object], usual_ttl: timedelta) -> 
             continue
         value = _shown(key, _value(job, key, ttl))
         yield Setting(key, value, given, "" if given else told.get(key, ""))
+
+
+def _on_network(source: SourceConfig, written: Mapping[str, object]) -> Iterator[Setting]:
+    if source.sql is not None:
+        from .effective_sql import settings
+    else:
+        from .effective_http import settings
+    yield from settings(source, written.get("source"), written)
 
 
 def _alerts(config: Config, written: Mapping[str, object]) -> Iterator[Setting]:

@@ -47,6 +47,15 @@ class Calls(Protocol):
         """Raises `BrokenOff` where the run is to end. Else it is a sign of progress."""
         ...
 
+    def check(self) -> None:
+        """Raises `LeaseLapsed` or `FencedOut` where the lease may no longer be trusted. No sign of
+        progress: for who waits for an answer."""
+        ...
+
+    def stop_asked(self) -> bool:
+        """Whether the run is to end."""
+        ...
+
     def new_id(self) -> str:
         """A fresh unguessable name."""
         ...

@@ -50,6 +50,8 @@ def needs(config: Config, job: Job) -> Needs:
     else:
         urls.append(work.target.url)
         asks_api = work.source.http is not None
+        if work.source.sql is not None:
+            urls.append(work.source.path)
         reads.update(_sources(work))
         if scheme(work.target.url) == "sqlite":
             writes.add(sqlite_path(work.target.url).parent)
@@ -86,7 +88,9 @@ def logs(config: Config) -> Path:
 
 def _sources(work: EntitlementsConfig) -> Iterator[Path]:
     """The folders of what is read, as far as their names are fixed."""
-    if work.source.http is not None:
+    if work.source.sql is not None and scheme(work.source.path) == "sqlite":
+        yield Path(f"{sqlite_path(work.source.path)}".partition("{")[0] + "x").parent
+    if work.source.on_network:
         return
     for path in (work.source.path, work.source.manifest):
         if path is not None:

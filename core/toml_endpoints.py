@@ -13,6 +13,7 @@ from . import placeholders
 from .config import SourceConfig, TargetConfig, is_postgres, single_host, sqlite_url
 from .errors import ConfigError
 from .keys import KeyPolicy
+from .toml_source_kinds import is_database, is_web
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from .toml_values import Section
 
-SOURCE_TYPES = ("csv", "jsonl", "http")
+SOURCE_TYPES = ("csv", "jsonl", "http", "sql")
 TARGET_TYPES = ("sql", "postgres")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|$)")
@@ -43,10 +44,8 @@ _OF_HTTP = (
     "paging",
     "auth",
 )
-_LATER_SOURCE_TYPES = ("json", "sql", "scim", "ldap")
+_LATER_SOURCE_TYPES = ("json", "scim", "ldap")
 _LATER_TARGET_TYPES = ("http", "scim")
-_LATER_SOURCE_KEYS = ("query",)
-_WEB = ("http://", "https://")
 _LATER_TARGET_KEYS = ("rate",)
 _UNFIT_DELIMITERS = ('"', "\n", "\r", "\0")
 
@@ -71,13 +70,17 @@ def read_shared(job: Section) -> Shared:
     )
 
 
-def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | None:
-    """The job's source; None where something it cannot do without is wrong."""
+def read_source(job: Section, shared: Shared, name: str, folder: Path) -> SourceConfig | None:
+    """The source of the job `name`; None where something it cannot do without is wrong."""
     written = job.raw("source")
     if written is None:
         job.wrong("", "has no source", 'write for example source = "exports/{date}.csv"')
     short = isinstance(written, str)
-    if _is_web(written):
+    if is_database(written):
+        from .toml_sql import read_sql_source
+
+        return read_sql_source(job, shared, name, folder)
+    if is_web(written):
         from .toml_http import read_http_source
 
         return read_http_source(job, shared)
@@ -88,7 +91,6 @@ def read_source(job: Section, shared: Shared, folder: Path) -> SourceConfig | No
         if path is None or kind is None:
             return None
         return SourceConfig(kind, path, account=shared.account, columns=shared.columns)
-    section.later(*_LATER_SOURCE_KEYS)
     refuse_policy(section)
     _refuse_others(section, _OF_HTTP, "HTTP sources")
     kind = section.choice("type", SOURCE_TYPES, _LATER_SOURCE_TYPES)
@@ -190,15 +192,6 @@ def _refuse_others(section: Section, names: Sequence[str], whose: str) -> None:
     for name in names:
         if section.raw(name) is not None:
             section.wrong(name, f"is for {whose} only", "take it out")
-
-
-def _is_web(written: object) -> bool:
-    """Whether a source as it is written is an HTTP API."""
-    if isinstance(written, str):
-        return written.lower().startswith(_WEB)
-    if not isinstance(written, dict):
-        return False
-    return written.get("type") == "http" or bool({"url", "url_file"} & written.keys())
 
 
 def check_fields(job: Section, source: SourceConfig, target: TargetConfig) -> None:

@@ -214,7 +214,7 @@ def _entitlements(section: Section, name: str, folder: Path) -> EntitlementsConf
     guards = _guards(section.section("guards"))
     range_size = section.whole("range_size", 1)
     plan_age, fence_wait = section.duration("plan_age"), section.duration("fence_wait")
-    source = read_source(section, shared, folder)
+    source = read_source(section, shared, name, folder)
     target = read_target(section, shared, source, name, folder)
     if source is None or target is None:
         return None
@@ -224,7 +224,7 @@ def _entitlements(section: Section, name: str, folder: Path) -> EntitlementsConf
         source=source,
         target=target,
         guards=guards,
-        range_size=_or(range_size, RANGE_SIZE_NETWORK if source.http else plain.range_size),
+        range_size=_or(range_size, RANGE_SIZE_NETWORK if source.on_network else plain.range_size),
         plan_age=_or(plan_age, plain.plan_age),
         fence_wait=fence_wait,
     )

@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 from reconcile.cli.completion import SHELLS, script  # noqa: E402
 from reconcile.cli.completion.tables import Arg, Command, Kind, Opt, table  # noqa: E402
 from reconcile.cli.exit_codes import ExitCode  # noqa: E402
-from reconcile.core import toml_defaults, toml_http  # noqa: E402
+from reconcile.core import toml_defaults, toml_http, toml_sql  # noqa: E402
 
 PAGES = ("reconcile.1", "reconcile.toml.5")
 WIDTH = 70
@@ -150,8 +150,8 @@ def defaults() -> dict[str, str]:
     found: dict[str, str] = dict.fromkeys(_EXTRA, "")
     for kind, without in toml_defaults.WITHOUT.items():
         found |= dict.fromkeys(without, "") | dict(toml_defaults.defaults(kind))
-    # What files and APIs have alike has the default of files.
-    return {**toml_http.defaults(), **found}
+    # What files, APIs and databases have alike has the default of files.
+    return {**toml_http.defaults(), **toml_sql.defaults(), **found}
 
 
 def _table_of(key: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .reading import Format
     from .spool import Spools
 
-TYPES = ("csv", "jsonl", "http")
+TYPES = ("csv", "jsonl", "http", "sql")
 
 
 def open_source(
@@ -43,6 +43,10 @@ def open_source(
         from .http.reading import HttpSource
 
         return HttpSource(config, spools, fill, max_age, max_wait)
+    if config.type == "sql":
+        from .sql.reading import SqlSource
+
+        return SqlSource(config, spools, fill, max_age)
     if config.type == "csv":
         from .csv import CsvFormat
 

@@ -19,6 +19,7 @@ from reconcile.core.operations.drill.findings import PROMISES
 from reconcile.core.toml import parse
 from reconcile.core.toml_defaults import defaults
 from reconcile.core.toml_http import defaults as http_defaults
+from reconcile.core.toml_sql import defaults as sql_defaults
 
 RECONCILE = Path(sys.executable).with_name("reconcile")
 INSTALLED = "/opt/reconcile/bin/reconcile"
@@ -78,6 +79,13 @@ def test_the_readme_names_every_key_of_an_http_source(root: Path) -> None:
     text = (root / "README.md").read_text()
     for key in (key.removeprefix("source.") for key in http_defaults()):
         assert key in named or f"source.{key}]" in text or f"`{key}." in text, key
+
+
+def test_the_readme_names_every_key_of_a_database_as_the_source(root: Path) -> None:
+    text = (root / "README.md").read_text()
+    told = text.partition("## A database as the source")[2].partition("\n## ")[0]
+    for key in (key.removeprefix("source.") for key in sql_defaults()):
+        assert f"\n| `{key}` |" in told, key
 
 
 def test_the_example_of_commands_names_every_key_that_only_they_have(root: Path) -> None:

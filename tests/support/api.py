@@ -73,6 +73,12 @@ class Calls:
     def accounts(self) -> Iterator[str]:
         yield from self.there
 
+    def check(self) -> None:
+        pass
+
+    def stop_asked(self) -> bool:
+        return self.stop_after is not None and self.stop_after <= 0
+
     def new_id(self) -> str:
         self.ids += 1
         return f"{self.at:%H%M%S}-{self.ids}"

@@ -421,7 +421,6 @@ class TestRefusals:
         "more",
         [
             'notify = ["x"]',
-            'source.query = "x"',
             'source.type = "scim"',
             'target.type = "scim"',
         ],

@@ -1,7 +1,7 @@
 """`doctor` on a reconciliation: whether its source and its target can serve, changing neither.
 
 The source is read as a run reads it, up to `READ_SECONDS`; what is not in order of accounts is
-said, and not sorted. Of an API the first page is asked for.
+said, and not sorted. Of an API the first page is asked for, of a database the first rows.
 """
 
 from __future__ import annotations
@@ -70,6 +70,10 @@ def examine(
         if schema is not None:
             yield from _api(job, work.source, meant, schema)
         return
+    if work.source.sql is not None:
+        if schema is not None:
+            yield from _database(job, source, work.source, meant, schema, clock)
+        return
     if source.dated and interval is None:
         yield ok(job.name, f"{source.describe(None)}: which file is next depends on the call")
         return
@@ -96,6 +100,39 @@ def _api(job: Job, config: SourceConfig, interval: Interval, schema: Schema) -> 
         return
     more = "there is more" if found.more else "that is all"
     yield ok(job.name, f"{found.name}: {found.rows:,} rows on the first page, {more}")
+
+
+def _database(
+    job: Job,
+    source: Source,
+    config: SourceConfig,
+    interval: Interval,
+    schema: Schema,
+    clock: Clock,
+) -> Iterator[Finding]:
+    """The first rows of a database, as a person would look at them."""
+    from ...sources.sql.looking import look
+    from ...sources.sql.reading import SqlSource
+
+    assert isinstance(source, SqlSource), "that is how it was opened"
+    try:
+        found = look(source, config, interval, schema, clock)
+    except ReconcileError as error:
+        yield refused(job.name, error)
+        return
+    least = "at least " if found.more else ""
+    yield ok(
+        job.name,
+        f"{found.name}: {least}{found.rows:,} rows; they are read once a night and sorted here, so"
+        " it needs no index",
+    )
+    for note in found.notes:
+        yield warn(
+            job.name, note, "REINDEX DATABASE, then ALTER DATABASE … REFRESH COLLATION VERSION"
+        )
+    if found.bad is not None:
+        account, why = found.bad
+        yield _set_apart(job, found.name, 1, account, why)
 
 
 def _expected(job: Job, source: Source, interval: Interval) -> Iterator[Finding]:
@@ -162,9 +199,13 @@ def _read(job: Job, name: str, reading: Reading, clock: Clock) -> Iterator[Findi
     yield ok(job.name, f"{name}: {'at least ' if part else ''}{rows:,} rows, {order}")
     if odd:
         account, why = next(iter(odd.items()))
-        yield warn(
-            job.name,
-            f"{name}: {len(odd):,} account{'s' if len(odd) > 1 else ''} would be set apart, the"
-            f" first {account!r}: {why}",
-            "mend those rows in the source; other accounts are worked all the same",
-        )
+        yield _set_apart(job, name, len(odd), account, why)
+
+
+def _set_apart(job: Job, name: str, count: int, account: str, why: str) -> Finding:
+    return warn(
+        job.name,
+        f"{name}: {count:,} account{'s' if count > 1 else ''} would be set apart, the"
+        f" first {account!r}: {why}",
+        "mend those rows in the source; other accounts are worked all the same",
+    )

@@ -1,0 +1,1 @@
+"""Any database as a source, through SQLAlchemy Core; see `reading.py`."""
