@@ -47,13 +47,8 @@ class Calls(Protocol):
         """Raises `BrokenOff` where the run is to end. Else it is a sign of progress."""
         ...
 
-    def check(self) -> None:
-        """Raises `LeaseLapsed` or `FencedOut` where the lease may no longer be trusted. No sign of
-        progress: for who waits for an answer."""
-        ...
-
-    def stop_asked(self) -> bool:
-        """Whether the run is to end."""
+    def stand_by(self) -> None:
+        """An answer is waited for, which is no progress. Raises as `wait`."""
         ...
 
     def new_id(self) -> str:

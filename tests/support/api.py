@@ -73,11 +73,9 @@ class Calls:
     def accounts(self) -> Iterator[str]:
         yield from self.there
 
-    def check(self) -> None:
-        pass
-
-    def stop_asked(self) -> bool:
-        return self.stop_after is not None and self.stop_after <= 0
+    def stand_by(self) -> None:
+        if self.stop_after is not None and self.stop_after <= 0:
+            raise BrokenOff
 
     def new_id(self) -> str:
         self.ids += 1

@@ -41,11 +41,12 @@ class MariaDb:
     def __init__(self, folder: Path) -> None:
         server, installer = (_program(name) for name in ("mariadbd", "mariadb-install-db"))
         self.folder, self.port = folder, free_port()
-        user = f"--user={'root' if os.geteuid() == 0 else ''}".removesuffix("=")
-        own = [f"--datadir={folder}/data", *([user] if os.geteuid() == 0 else [])]
+        own = [f"--datadir={folder}/data", *(["--user=root"] if os.geteuid() == 0 else [])]
         done = subprocess.run(
-            [installer, "--no-defaults", *own, *_SMALL, "--skip-test-db", "--skip-name-resolve"]
-            + ["--auth-root-authentication-method=normal"],
+            [
+                *(installer, "--no-defaults", *own, *_SMALL, "--skip-test-db"),
+                *("--skip-name-resolve", "--auth-root-authentication-method=normal"),
+            ],
             check=False,
             capture_output=True,
             text=True,
@@ -53,9 +54,12 @@ class MariaDb:
         assert done.returncode == 0, done.stdout + done.stderr
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [server, "--no-defaults", *own, *_SMALL, f"--socket={folder}/socket"]
-                + [f"--port={self.port}", "--bind-address=127.0.0.1", f"--pid-file={folder}/pid"]
-                + ["--character-set-server=utf8mb4", "--skip-name-resolve"],
+                [
+                    *(server, "--no-defaults", *own, *_SMALL, f"--socket={folder}/socket"),
+                    *(f"--port={self.port}", "--bind-address=127.0.0.1"),
+                    *("--character-set-server=utf8mb4", "--skip-name-resolve"),
+                    f"--pid-file={folder}/pid",
+                ],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -20,7 +20,18 @@ from .scene import NIGHTS, Scene
 AWKWARD = (
     *("a-b", "a_b", "a b", "ab", "aB", "AB", "A-b", "a--b", "a.b", "Ab "),
     *(" ab", "ab ", "a\tb", "a,b", 'a"b', "a'b", "a\\b", "a%b", "a;b", "a:b", "a{b}", "%s", ":x"),
-    *("é", unicodedata.normalize("NFD", "é"), "É", "ß", "ss", "ı", "İ", "ÿ", "Straße", "naïve"),
+    *(
+        "é",
+        unicodedata.normalize("NFD", "é"),
+        "É",
+        "ß",
+        "ss",
+        "\u0131",
+        "İ",
+        "ÿ",
+        "Straße",
+        "naïve",
+    ),
     *("日本", "日", "本日", "😀", "😀a", "\uffff", "\ue000", "漢字-1", "👩‍👩‍👧"),
     *("0123456789abcdef0123456789abcdef", "0123456789ABCDEF0123456789abcdef"),
     *("ann@example.org", "Ann@Example.org", "ann+x@example.org", "9007199254740993", "007", "7"),
@@ -71,7 +82,7 @@ def grant(account: str, entitlement: str, n: int) -> Grant:
         n / 7 if n % 5 else float(n) * 1e200,
         n % 2 == 0,
         date(1999, 12, 31) + timedelta(days=n % 9999),
-        datetime(2026, 1, 1, 23, 59, 59, 999_000 + n % 1000) + timedelta(hours=n),
+        moment.replace(tzinfo=None) + timedelta(hours=n, microseconds=n % 1000),
         moment,
         UUID(int=n * 0x1234567890ABCDEF + 1),
         n.to_bytes(4, "big") + b"\0\xff'\\",
@@ -278,8 +289,10 @@ class SqlScene(Scene):
 
     variables: ClassVar[dict[str, str]] = {
         "PYTHONIMPORTS": "psycopg pymysql sqlalchemy.dialects.postgresql sqlalchemy.dialects.mysql"
-        " sqlalchemy.dialects.sqlite reconcile.core.targets.postgres reconcile.core.sources.sql.postgres"
-        " reconcile.core.sources.sql.mysql reconcile.core.sources.sql.sqlite"
+        " sqlalchemy.dialects.sqlite reconcile.core.targets.postgres"
+        " reconcile.core.sources.sql.postgres_values"
+        " reconcile.core.sources.sql.postgres reconcile.core.sources.sql.mysql"
+        " reconcile.core.sources.sql.sqlite"
     }
 
     def __init__(self, folder: Path, source: str, target: str, range_size: int = 50) -> None:

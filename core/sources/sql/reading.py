@@ -26,7 +26,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ...config import sqlite_path, sqlite_url
-from ...endpoints import BrokenOff, Unordered
+from ...endpoints import Unordered
 from ...masking import server_shown
 from ...placeholders import is_dated
 from ...rows import Page
@@ -195,7 +195,7 @@ class SqlReading:
         from .statement import statement
 
         name, first = self._source.describe(self._interval), 1
-        result = Result(dialect_of(self._source.address(self._interval)), self._watch)
+        result = Result(dialect_of(self._source.address(self._interval)), self._calls.stand_by)
         try:
             columns = names_there(self._config, self._schema)
             result.execute(statement(self._source.sql, columns, self._interval))
@@ -207,12 +207,6 @@ class SqlReading:
                 yield items, sum(len(value) for item in items for value in item if value)
         finally:
             result.close()
-
-    def _watch(self) -> None:
-        """The database is waited for, which is no progress."""
-        self._calls.check()
-        if self._calls.stop_asked():
-            raise BrokenOff
 
     def _name(self, reading: str) -> str:
         return f"{self.fingerprint}-{reading}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...checksum import decode
-from ...endpoints import AsksEach
+from ...endpoints import AsksEach, BrokenOff
 from ...rows import KeySpan
 
 if TYPE_CHECKING:
@@ -44,6 +44,12 @@ class Asking:
     def go_on(self) -> None:
         """See `endpoints.Calls`."""
         self._order.go_on()
+
+    def stand_by(self) -> None:
+        """See `endpoints.Calls`."""
+        self._order.check()
+        if self._order.stop_asked():
+            raise BrokenOff
 
     def new_id(self) -> str:
         """See `endpoints.Calls`."""
