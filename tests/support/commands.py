@@ -104,12 +104,16 @@ def wait_for(is_so: Callable[[], object], what: str) -> None:
 class Holder:
     """A process that holds a command and extends its deadline, until it is stopped or killed."""
 
-    def __init__(self, spec: Spec, window: float, folder: Path, listens: bool = True) -> None:
+    def __init__(
+        self, spec: Spec, window: float, folder: Path, listens: bool, group: Path | None
+    ) -> None:
         self._told = folder / "deadline"
         self.spec = spec
         self.pid = os.fork()
         if self.pid == 0:
             try:
+                if group is not None:
+                    (group / "cgroup.procs").write_text("0")
                 self._hold(window, listens)
             finally:
                 os._exit(1)
@@ -146,9 +150,11 @@ class Holder:
 
 
 @contextmanager
-def held(spec: Spec, window: float, folder: Path, *, listens: bool = True) -> Iterator[Holder]:
-    """A holder that is no more afterwards."""
-    holder = Holder(spec, window, folder, listens)
+def held(
+    spec: Spec, window: float, folder: Path, *, listens: bool = True, group: Path | None = None
+) -> Iterator[Holder]:
+    """A holder, in a control group, that is no more afterwards."""
+    holder = Holder(spec, window, folder, listens, group)
     try:
         yield holder
     finally:

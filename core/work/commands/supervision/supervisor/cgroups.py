@@ -44,11 +44,12 @@ class Cgroup:
 
 def of_run(run: str) -> Cgroup | None:
     """The group for a run below our own; None where ours is not delegated."""
-    own = _own()
-    return Cgroup(f"{own}/reconcile-{run}") if own and _is_delegated(own) else None
+    above = own()
+    return Cgroup(f"{above}/reconcile-{run}") if above and _is_delegated(above) else None
 
 
-def _own() -> str:
+def own() -> str:
+    """The folder of this process's control group (version 2); "" where there is none."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as lines:
             inside = next((line[3:].rstrip("\n") for line in lines if line.startswith("0::")), "")
