@@ -225,7 +225,9 @@ def test_the_records_are_the_intended_intervals_each_with_its_cause(
     expected = {"held back", "completed", "paused", "kill", "knock", "edit", "named"}
     expected.add("superseded" if policy == "latest" else "catch_up_window")
     if truth == "own":
-        expected |= {"ask", "backfilled", "filled in", "cancelled", "given up", "again: goes_on"}
+        expected |= {"ask", "backfilled", "filled in", "cancelled", "again: goes_on"}
+        if TRIGGERS < 1000:  # later backfills work what an earlier one has left
+            expected.add("given up")
         expected |= {"stayed", "rerun", "one_of_now", *["span"] * (policy == "latest")}
     if truth == "one":
         expected |= {"filled in", "old_over_new", "overtaken"}
