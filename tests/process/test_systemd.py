@@ -11,8 +11,14 @@ from support.scene import night
 
 SERVICE = "reconcile-entitlements.service"
 TIMER = "reconcile-entitlements.timer"
-EXPOSURE = 2.0
-"""Of 10, as `systemd-analyze security` counts; below 2 it calls a service OK."""
+EXPOSURE = 1.0
+"""Of 10, as `systemd-analyze security` counts; it calls a service OK below 5, and safe below 2."""
+COMMAND = """\
+[jobs.entitlements]
+schedule = "0 0 * * *"
+start = 2026-01-01
+command = ["sh", "-c", "echo begun; sleep 987 & sleep 987; echo over"]
+"""
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -68,6 +74,22 @@ def test_what_fails_is_an_error_in_the_journal_and_of_the_service(machine: Syste
     machine.reconcile("run", "entitlements", "--interval", "latest")
     assert machine.start(SERVICE) == "exit-code"
     assert machine.property(SERVICE, "ExecMainStatus") == "69"
+
+
+def test_a_stopped_service_ends_its_command_with_all_it_started_and_has_not_failed(
+    machine: SystemdMachine,
+) -> None:
+    machine.lay_out(COMMAND)
+    installed(machine)
+    machine.systemctl("start", SERVICE)
+    eventually(lambda: "begun" in machine.journal("-u", SERVICE), "the command has begun")
+    assert "started, generation" in machine.property(SERVICE, "StatusText")
+    assert len(machine.run("pgrep", "-x", "sleep").stdout.split()) == 2
+    machine.systemctl("stop", SERVICE)
+    assert machine.property(SERVICE, "ActiveState") == "inactive"
+    assert machine.run("pgrep", "-x", "sleep").stdout == ""
+    assert " interrupted (SIGTERM)" in machine.journal("-u", SERVICE)
+    assert "over" not in machine.journal("-u", SERVICE, "-t", "reconcile").split()
 
 
 def test_a_timer_with_a_kill_a_hang_and_an_overlap_completes_every_interval(
