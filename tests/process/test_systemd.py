@@ -67,6 +67,28 @@ def test_the_printed_service_does_the_night_with_nothing_but_what_it_needs(
     assert figure <= EXPOSURE, security
 
 
+ODD = "a b'\"$x %d\\20 ;#"
+
+
+def test_a_folder_may_have_any_name(machine: SystemdMachine) -> None:
+    """Its configuration, store, source and target are in it, and the service may write there."""
+    machine.lay_out(NIGHTLY)
+    folder = machine.srv / ODD
+    folder.mkdir()
+    for name in ("export.csv", "app.db"):
+        (machine.srv / name).rename(folder / name)
+    (folder / "reconcile.toml").write_text(NIGHTLY.replace("/srv/app/", ""))
+    assert machine.run("chown", "-R", "reconcile:", "/srv/app").returncode == 0
+    inside = f"/srv/app/{ODD}/reconcile.toml"
+    where = ("--output", "/etc/systemd/system", "--user", "reconcile", "--force")
+    words = ("units", "entitlements", "--systemd", *where)
+    done = machine.run(PROGRAM, "-c", inside, *words)
+    assert done.returncode == 0, done.stderr
+    machine.systemctl("daemon-reload")
+    assert machine.start(SERVICE) == "success"
+    assert (folder / "reconcile.db").exists()
+
+
 def test_what_fails_is_an_error_in_the_journal_and_of_the_service(machine: SystemdMachine) -> None:
     machine.lay_out(NIGHTLY)
     (machine.srv / "export.csv").unlink()
