@@ -10,8 +10,6 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from reconcile.cli.app import COMMANDS
 from reconcile.cli.exit_codes import ExitCode
 from reconcile.core.config import Config
@@ -31,11 +29,17 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
+def manual(root: Path) -> list[Path]:
+    """What users read: README, and the pages that it links."""
+    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+
+
 def configurations(root: Path) -> Iterator[tuple[str, str]]:
     for name in ("examples/reconcile.toml", "examples/commands.toml"):
         yield name, (root / name).read_text()
-    for number, block in enumerate(blocks((root / "README.md").read_text(), "toml")):
-        yield f"README.md, block {number}", block
+    for path in manual(root):
+        for number, block in enumerate(blocks(path.read_text(), "toml")):
+            yield f"{path.name}, block {number}", block
 
 
 def read(text: str) -> Config:
@@ -73,17 +77,16 @@ def test_the_example_names_every_key_with_its_default(root: Path) -> None:
     }
 
 
-def test_the_readme_names_every_key_of_an_http_source(root: Path) -> None:
-    table = re.findall(r"^\| (`.*?) \|", (root / "README.md").read_text(), re.MULTILINE)
+def test_the_manual_names_every_key_of_an_http_source(root: Path) -> None:
+    text = (root / "docs/http-source.md").read_text()
+    table = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
     named = {name for cell in table for name in re.findall(r"`([\w.]+)`", cell)}
-    text = (root / "README.md").read_text()
     for key in (key.removeprefix("source.") for key in http_defaults()):
         assert key in named or f"source.{key}]" in text or f"`{key}." in text, key
 
 
-def test_the_readme_names_every_key_of_a_database_as_the_source(root: Path) -> None:
-    text = (root / "README.md").read_text()
-    told = text.partition("## A database as the source")[2].partition("\n## ")[0]
+def test_the_manual_names_every_key_of_a_database_as_the_source(root: Path) -> None:
+    told = (root / "docs/sql-source.md").read_text()
     for key in (key.removeprefix("source.") for key in sql_defaults()):
         assert f"\n| `{key}` |" in told, key
 
@@ -118,8 +121,10 @@ def test_the_crontab_line_and_the_unit_work_with_what_cron_gives_them(
     root: Path, tmp_path: Path
 ) -> None:
     subprocess.run([RECONCILE, "init", "--demo"], cwd=tmp_path, check=True, capture_output=True)
+    with (tmp_path / "reconcile.toml").open("a") as file:
+        file.write('\n[jobs.backup]\nschedule = "30 2 * * *"\ncommand = "true"\n')
     lines = commands(root)
-    assert len(lines) == 3
+    assert len(lines) == 4
     for line in lines:
         assert line.startswith(f"{INSTALLED} ")
         assert CONFIGURED in line
@@ -160,7 +165,7 @@ def test_the_manual_names_every_exit_status(root: Path) -> None:
 def test_the_manual_shows_every_command_and_tells_which_are_not_there_yet(root: Path) -> None:
     shown, _, rest = (root / "README.md").read_text().partition("## What it does not do yet")
     missing = re.search(r"^- the commands? ((?:`\w+`,?\s+)*`\w+`);$", rest, re.MULTILINE)
-    assert {*re.findall(r"reconcile (\w+)", shown)} >= COMMANDS.keys()
+    assert {*re.findall(r"reconcile (?:-c \S+ )?(\w+)", shown)} >= COMMANDS.keys()
     named = re.findall(r"`(\w+)`", missing[1]) if missing else []
     assert {*named} & COMMANDS.keys() == set()
 
@@ -172,7 +177,35 @@ def test_a_drill_names_the_promises_as_the_manual_does(root: Path) -> None:
     assert {number: promised.get(number) for number in PROMISES} == dict(PROMISES)
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
-def test_links_lead_somewhere(root: Path, name: str) -> None:
-    for link in re.findall(r"\]\(([^)]+)\)", (root / name).read_text()):
-        assert link.startswith("https://") or (root / link).exists(), link
+def headings(text: str) -> set[str]:
+    """What a link into a page may name after its `#`."""
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+def test_links_lead_somewhere(root: Path) -> None:
+    for page in (*manual(root), root / "CONTRIBUTING.md"):
+        for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+            if link.startswith("https://"):
+                continue
+            path, _, place = link.partition("#")
+            assert (page.parent / path).exists(), f"{page.name}: {link}"
+            if place:
+                assert place in headings((page.parent / path).read_text()), f"{page.name}: {link}"
+
+
+def test_readme_leads_to_every_page(root: Path) -> None:
+    links = re.findall(r"\]\((docs/[^)#]+)\)", (root / "README.md").read_text())
+    assert {root / link for link in links} == {*manual(root)[1:]}
+
+
+def test_the_screens_of_the_readme_are_those_of_the_program(root: Path) -> None:
+    pages = [*(root / "tests/cli/screens").glob("*.txt"), root / "tests/cli/test_status.py"]
+    text = "\n".join(page.read_text() for page in pages).replace("\\N{EN DASH}", "\N{EN DASH}")
+    drawn = re.sub(r"^2>(?: |$)", "", text, flags=re.MULTILINE)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", (root / "README.md").read_text(), re.S | re.M)
+    shown = [block for language, block in fenced if not language]
+    screens = [text for text in shown if re.match(r"\$ reconcile (status|run .*latest)", text)]
+    assert len(screens) == 3
+    for screen in screens:
+        assert screen.partition("\n")[2] in drawn, screen
