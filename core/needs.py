@@ -52,6 +52,8 @@ def needs(config: Config, job: Job) -> Needs:
         asks_api = work.source.http is not None
         if work.source.sql is not None:
             urls.append(work.source.path)
+            # A reader of a database with a write-ahead log has to make the log's index beside it.
+            writes.update(_database(work))
         reads.update(_sources(work))
         if scheme(work.target.url) == "sqlite":
             writes.add(sqlite_path(work.target.url).parent)
@@ -86,10 +88,15 @@ def logs(config: Config) -> Path:
     return config.path.parent / "logs"
 
 
-def _sources(work: EntitlementsConfig) -> Iterator[Path]:
-    """The folders of what is read, as far as their names are fixed."""
+def _database(work: EntitlementsConfig) -> Iterator[Path]:
+    """The folder of an SQLite source, as far as its name is fixed."""
     if work.source.sql is not None and scheme(work.source.path) == "sqlite":
         yield Path(f"{sqlite_path(work.source.path)}".partition("{")[0] + "x").parent
+
+
+def _sources(work: EntitlementsConfig) -> Iterator[Path]:
+    """The folders of what is read, as far as their names are fixed."""
+    yield from _database(work)
     if work.source.on_network:
         return
     for path in (work.source.path, work.source.manifest):

@@ -447,3 +447,20 @@ def test_a_commands_service_leaves_it_what_it_may_need_and_the_time_to_end() -> 
         planned('[store]\nurl = "postgresql://u:p@db/x"\n' + COMMAND), on_failure=None
     )
     assert settings(stored)["LogsDirectory"] == ["reconcile"]
+
+
+FROM_SQLITE = """
+[jobs.entitlements]
+schedule = "30 2 * * *"
+target = "/srv/app/app.db"
+[jobs.entitlements.source]
+type = "sql"
+url = "sqlite:////srv/crm/crm.db"
+query = "SELECT account_id, entitlement FROM x"
+"""
+
+
+def test_a_reader_of_an_sqlite_source_may_make_what_sqlite_needs_beside_it() -> None:
+    found = of_service(FROM_SQLITE)
+    assert found["ReadWritePaths"] == ["-/srv/app -/srv/crm -/var/lib/reconcile"]
+    assert found["PrivateNetwork"] == ["yes"]
