@@ -63,7 +63,8 @@ def test_every_minute_with_a_kill_an_overlap_and_a_fault_every_interval_is_compl
     done = machine.completed()
     eventually(lambda: machine.completed() > done, "it goes on", patience)
     machine.install("# nothing\n")
-    eventually(lambda: machine.reconcile("run", "entitlements").returncode == 0, "the last")
+    last = ("run", "entitlements")
+    eventually(lambda: machine.reconcile(*last).returncode == 0, "the last", patience)
     machine.check_all(SECONDS)
 
 
