@@ -66,10 +66,11 @@ def _planning(value: JsonObject) -> str:
 
 
 def _guard(value: JsonObject) -> str:
-    revoke, base = value.get("revoke"), value.get("base")
+    judged = "update" if value.get("guard") == "max_update" else "revoke"
+    number, base = value.get(judged), value.get("base")
     share = ""
-    if isinstance(revoke, int) and isinstance(base, int) and base:
-        share = f": {revoke:,} of {base:,} rows ({words.percent(revoke, base)})"
+    if isinstance(number, int) and isinstance(base, int) and base:
+        share = f": {number:,} of {base:,} rows ({words.percent(number, base)})"
     return f"guard {value.get('guard')}{share}; plan {value.get('hash')} waits for approval"
 
 

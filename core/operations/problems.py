@@ -34,10 +34,9 @@ def problems(job: Job, waiting: Sequence[IntervalView], now: datetime) -> Iterat
         name = f"{job.name} {record.id}"
         if view.shows == "needs approval":
             guard = GuardReport.from_json(record.waiting or {})
-            share = guard.revoke / guard.base if guard.base else 0.0
             yield Problem(
                 "!",
-                f"{name}: {_waiting(guard, share)} for somebody's approval",
+                f"{name}: {_waiting(guard)} for somebody's approval",
                 (
                     f"reconcile changes {name} --planned",
                     f'reconcile resume {name} --approve {guard.hash} -m "why"',
@@ -80,10 +79,14 @@ def failed_for_good(job: Job, gone: Sequence[IntervalRecord], more: int) -> Iter
         yield Problem("!", f"{job.name}: {older}", (f"reconcile status {job.name} --state failed",))
 
 
-def _waiting(guard: GuardReport, share: float) -> str:
-    if guard.revoke == 1:
-        return f"1 revoke ({share:.1%}) waits"
-    return f"{guard.revoke:,} revokes ({share:.1%}) wait"
+def _waiting(guard: GuardReport) -> str:
+    number, noun = guard.revoke, "revoke"
+    if guard.guard == "max_update":
+        number, noun = guard.update, "update"
+    share = number / guard.base if guard.base else 0.0
+    if number == 1:
+        return f"1 {noun} ({share:.1%}) waits"
+    return f"{number:,} {noun}s ({share:.1%}) wait"
 
 
 def _trouble(job: Job, view: IntervalView, now: datetime) -> str:

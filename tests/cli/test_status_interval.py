@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.cli import Cli
+from support.small import HAS, write_source, write_target
 from support.status_reports import (
     GUARD,
     INTERVAL,
@@ -188,3 +189,16 @@ def test_into_a_pipe_an_intervals_runs_are_a_table_for_programs(cli: Cli) -> Non
     rows = [line.split("\t") for line in cli("status", "entitlements", "x").data.splitlines()]
     assert rows[0] == ["RUN", "TRIGGER", "GENERATION", "WHERE", "STARTED", "ENDED", "RANGES", "END"]
     assert rows[3][4:] == ["2026-11-29T02:30:04Z", "-", "-", "open"]
+
+
+def test_what_a_guard_of_updates_stopped_is_counted_in_updates(cli: Cli) -> None:
+    cli.configure(
+        '[jobs.entitlements]\nschedule = "30 2 * * *"\nstart = 2026-11-30\n'
+        'source = "export.csv"\ntarget = "app.db"\n'
+    )
+    write_target(cli.folder / "app.db")
+    write_source(cli.folder / "export.csv", [(*row[:-1], f"{row[-1]}0") for row in HAS])
+    assert cli("run", "entitlements").code == 4
+    assert f"{len(HAS)} updates (100.0%) wait" in cli("status").words
+    words = cli("status", "entitlements", "2026-11-30").words
+    assert f"guard max_update: {len(HAS)} of {len(HAS)} rows (100.0%)" in words

@@ -21,6 +21,8 @@ from reconcile.core.toml_sql import defaults as sql_defaults
 
 RECONCILE = Path(sys.executable).with_name("reconcile")
 INSTALLED = "/opt/reconcile/bin/reconcile"
+LINKED = "/usr/local/bin/reconcile"
+"""Where README has it found."""
 CONFIGURED = "/etc/reconcile/reconcile.toml"
 
 
@@ -126,9 +128,10 @@ def test_the_crontab_line_and_the_unit_work_with_what_cron_gives_them(
     lines = commands(root)
     assert len(lines) == 4
     for line in lines:
-        assert line.startswith(f"{INSTALLED} ")
+        program = line.partition(" ")[0]
+        assert program in (INSTALLED, LINKED)
         assert CONFIGURED in line
-        called = line.replace(INSTALLED, str(RECONCILE)).replace(
+        called = line.replace(program, str(RECONCILE)).replace(
             CONFIGURED, str(tmp_path / "reconcile.toml")
         )
         done = subprocess.run(
