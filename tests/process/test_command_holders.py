@@ -6,8 +6,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from support.commands import boot, wait_for
 from support.stamping import Stamping
 
@@ -32,6 +35,18 @@ class Patient(Stamping):
     ttl = 30.0
 
 
+begun_here: Family = set()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_a_failed_test() -> Iterator[None]:
+    yield
+    for pid, _ in living(begun_here):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    begun_here.clear()
+
+
 def begun(
     folder: Path, kind: type[Stamping] = Stamping
 ) -> tuple[Stamping, subprocess.Popen[str], Family]:
@@ -39,7 +54,9 @@ def begun(
     scene = kind(folder, extra="reconcile.db")
     holder = scene.start_process("run", "stamps")
     scene.wait_for_both()
-    return scene, holder, family_of(holder)
+    family = family_of(holder)
+    begun_here.update(family)
+    return scene, holder, family
 
 
 def goes_on(scene: Stamping) -> None:
