@@ -33,7 +33,8 @@ ldap-groups   running         2026-11-30  59m  in 22h  1                    ▸
 fresh         new             -                -       -
 2>
 2> ! entitlements 2026-11-29: 19,892 revokes (11.3%) wait for somebody's approval
-2>     reconcile status entitlements 2026-11-29
+2>     reconcile changes entitlements 2026-11-29 --planned
+2>     reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"
 2> this host's clock is 7s off the store's
 2>
 2> /etc/reconcile/reconcile.toml, store /var/lib/reconcile/state.db
@@ -159,7 +160,7 @@ def test_commands_to_type_find_the_same_store_again(terminal: Cli) -> None:
     terminal.status_answers(ALL)
     (terminal.folder / "a b.db").touch()
     text = terminal("status", "--store", "a b.db").words
-    assert "    reconcile --store 'a b.db' status entitlements 2026-11-29\n" in text
+    assert "    reconcile --store 'a b.db' changes entitlements 2026-11-29 --planned\n" in text
 
 
 # --- one job

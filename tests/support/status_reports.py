@@ -143,7 +143,10 @@ ALL = StatusReport(
                 Problem(
                     "!",
                     "entitlements 2026-11-29: 19,892 revokes (11.3%) wait for somebody's approval",
-                    ("reconcile status entitlements 2026-11-29",),
+                    (
+                        "reconcile changes entitlements 2026-11-29 --planned",
+                        'reconcile resume entitlements 2026-11-29 --approve 4e1f9c2ab0d3 -m "why"',
+                    ),
                 )
             ],
         ),
