@@ -126,7 +126,9 @@ class SqliteSide:
             for row in rows
         ]
         with sqlite3.connect(self.path) as db:
-            db.executemany(f"INSERT INTO {self.name} VALUES ({', '.join('?' * 13)})", values)
+            names = ", ".join(Grant._fields)
+            places = ", ".join("?" * len(Grant._fields))
+            db.executemany(f"INSERT INTO {self.name} ({names}) VALUES ({places})", values)
         db.close()
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:

@@ -7,6 +7,7 @@ statement is one snapshot in all of them. What is particular about one stands in
 from __future__ import annotations
 
 from contextlib import suppress
+from logging import NullHandler, getLogger
 from typing import TYPE_CHECKING, Any
 
 from ...background import Background
@@ -27,12 +28,14 @@ ROWS = 2000
 def needs_sqlalchemy() -> None:
     """Raise `ConfigError` where the extra is not installed."""
     try:
-        import sqlalchemy  # noqa: F401
+        import sqlalchemy
     except ImportError as error:
         raise ConfigError(
             "a database as the source needs SQLAlchemy, which is not installed",
             hint=install("sql"),
         ) from error
+    # Else what a driver says while a broken connection is closed would be printed, by Python.
+    getLogger(sqlalchemy.__name__).addHandler(NullHandler())
 
 
 class Result:
@@ -44,9 +47,15 @@ class Result:
         self._dialect = dialect
         self._watch = watch
         self._connection: Connection | None = None
+        self._driver: Any = None
         self._result: CursorResult[Any] | None = None
         self.columns: list[str] = []
         self.mend: dict[int, Callable[[Any], Any]] = {}
+
+    @property
+    def quotes(self) -> bool:
+        """See `Dialect.quotes`."""
+        return self._dialect.quotes
 
     def execute(self, statement: Any) -> None:
         """Connect, and have the statement executed."""
@@ -71,12 +80,17 @@ class Result:
     def close(self) -> None:
         """End the transaction and the connection, unless somebody still waits on it."""
         connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(*self._dialect.errors):
-                connection.close()
+        if connection is None:
+            return
+        self._dialect.abandon(self._driver)
+        for one in (self._result, connection):
+            if one is not None:
+                with suppress(*self._dialect.errors):
+                    one.close()
 
     def _executed(self, statement: Any) -> CursorResult[Any]:
         connection = self._connection = self._dialect.connect()
+        self._driver = connection.connection.dbapi_connection
         self._dialect.begin(connection)
         found: CursorResult[Any] = connection.execution_options(stream_results=True).execute(
             statement
@@ -87,9 +101,10 @@ class Result:
         try:
             return Background(call, lambda _: None).result(self._watch)
         except self._dialect.errors as error:
+            self._dialect.abandon(self._driver)
             raise self._dialect.refusal(error) from error
         except BaseException:
             # The thread may be in the driver still: it is told to come back, and left to itself.
-            connection, self._connection = self._connection, None
-            self._dialect.interrupt(connection)
+            self._connection = None
+            self._dialect.interrupt(self._driver)
             raise

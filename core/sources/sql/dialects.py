@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
@@ -23,7 +22,7 @@ from ...errors import AccessDenied, ConfigError, ReconcileError, SourceUnreachab
 from ...masking import server_shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from sqlalchemy import URL, Connection, Engine
 
@@ -38,6 +37,8 @@ class Dialect(Protocol):
 
     shown: str
     errors: tuple[type[Exception], ...]
+    quotes: bool
+    """Whether a name in quotes is the same as without."""
 
     def connect(self) -> Connection:
         """A connection of its own."""
@@ -55,8 +56,12 @@ class Dialect(Protocol):
         """What an error of this database is to us."""
         ...
 
-    def interrupt(self, connection: Connection | None) -> None:
-        """Break off what another thread does on it."""
+    def interrupt(self, driver: Any) -> None:
+        """Break off what another thread does on a connection of the driver's."""
+        ...
+
+    def abandon(self, driver: Any) -> None:
+        """No more rows of it are wanted, or will come; to close it must not wait for them."""
         ...
 
     def notes(self) -> list[str]:
@@ -86,23 +91,25 @@ def dialect_of(url: str, setting: str = "source.url") -> Dialect:
 class Other:
     """Any database that SQLAlchemy reaches. Implements `Dialect`."""
 
-    errors: tuple[type[Exception], ...] = (SQLAlchemyError,)
+    errors: tuple[type[Exception], ...] = (SQLAlchemyError, UnicodeError, OSError)
+    """Drivers raise some of their own too."""
+    quotes = False
 
     def __init__(self, url: str, setting: str) -> None:
         self.shown = server_shown(url)
         self._secret = unquote(url.partition("://")[2].rpartition("@")[0].partition(":")[2])
         try:
             self._engine = self.engine(make_url(url))
+        except NoSuchModuleError as error:
+            raise ConfigError(
+                f"{setting}: SQLAlchemy knows no database {url.partition(':')[0]}",
+                hint="look whether its driver's package is installed beside reconcile",
+            ) from error
         except (ArgumentError, ValueError) as error:
             raise ConfigError(
                 f"{setting}: SQLAlchemy cannot read this address",
                 hint="write DATABASE://USER@HOST:PORT/NAME; in a password / @ : and % are"
                 " percent-encoded",
-            ) from error
-        except NoSuchModuleError as error:
-            raise ConfigError(
-                f"{setting}: SQLAlchemy knows no database {url.partition(':')[0]}",
-                hint="look whether its driver's package is installed beside reconcile",
             ) from error
         except ImportError as error:
             raise ConfigError(
@@ -128,13 +135,15 @@ class Other:
     def refusal(self, error: Exception) -> ReconcileError:
         """See `Dialect`. What DB-API calls operational is not the query's fault."""
         said = self.said(error)
-        if isinstance(error, OperationalError | InterfaceError) or lost(error):
+        if isinstance(error, OperationalError | InterfaceError | OSError) or lost(error):
             return self.unreachable(said)
         return self.unusable(said)
 
-    def interrupt(self, connection: Connection | None) -> None:
+    def interrupt(self, driver: Any) -> None:
         """See `Dialect`."""
-        interrupt(connection, {})
+
+    def abandon(self, driver: Any) -> None:
+        """See `Dialect`."""
 
     def notes(self) -> list[str]:
         """See `Dialect`."""
@@ -163,15 +172,3 @@ class Other:
 def lost(error: Exception) -> bool:
     """Whether the connection broke off."""
     return isinstance(error, DBAPIError) and error.connection_invalidated
-
-
-def interrupt(connection: Connection | None, how: Mapping[str, Mapping[str, Any]]) -> None:
-    """Call a method of the driver's connection that may be called while another thread waits on
-    it, with these arguments."""
-    if connection is None:
-        return
-    driver = connection.connection.dbapi_connection
-    for name, arguments in how.items():
-        # It is a courtesy to the server: the process ends soon, and its connections with it.
-        with suppress(Exception):
-            getattr(driver, name)(**arguments)

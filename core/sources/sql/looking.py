@@ -52,7 +52,8 @@ def look(
     records = SqlRecords(config, schema)
     result = Result(dialect_of(source.address(interval)), watch)
     try:
-        result.execute(statement(source.sql, names_there(config, schema), interval))
+        columns = names_there(config, schema)
+        result.execute(statement(source.sql, columns, interval, quotes=result.quotes))
         records.begin(name, result.columns, result.mend)
         pages = result.rows()
         rows = next(pages, [])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
+from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from ...errors import ConfigError, SourceUnusable
-from .dialects import CONNECT_SECONDS, Other, interrupt, lost
+from .dialects import CONNECT_SECONDS, Other, lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +43,8 @@ _BEGIN = (
 
 class MySql(Other):
     """Implements `dialects.Dialect`."""
+
+    quotes = True
 
     def engine(self, url: URL) -> Engine:
         """See `Other`."""
@@ -85,9 +89,27 @@ class MySql(Other):
             return self.unreachable(said)
         return self.unusable(said)
 
-    def interrupt(self, connection: Any) -> None:
-        """See `Other`."""
-        interrupt(connection, {"_force_close": {}})
+    def interrupt(self, driver: Any) -> None:
+        """See `Other`. To close it would wait for whoever reads from it."""
+        _forget_rows(driver)
+        socket = getattr(driver, "_sock", None)
+        if socket is not None:
+            with suppress(OSError):
+                socket.shutdown(SHUT_RDWR)
+
+    def abandon(self, driver: Any) -> None:
+        """See `Other`. PyMySQL would read all rows that are left, or fail aloud to."""
+        if _forget_rows(driver):
+            driver._force_close()
+
+
+def _forget_rows(driver: Any) -> bool:
+    """Have PyMySQL take its result for read to its end; whether it was not."""
+    result = getattr(driver, "_result", None)
+    if result is None or not getattr(result, "unbuffered_active", False):
+        return False
+    result.unbuffered_active = False
+    return True
 
 
 def _instant(value: Any) -> Any:

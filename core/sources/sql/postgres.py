@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine
@@ -9,7 +10,7 @@ from sqlalchemy.pool import NullPool
 
 from ...errors import ConfigError
 from ...extras import install
-from .dialects import CONNECT_SECONDS, Other, interrupt
+from .dialects import CONNECT_SECONDS, Other
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
@@ -37,6 +38,8 @@ _WITH_VERSIONS = (15,)
 
 class Postgres(Other):
     """Implements `dialects.Dialect`."""
+
+    quotes = True
 
     def __init__(self, url: str, setting: str) -> None:
         try:
@@ -89,9 +92,13 @@ class Postgres(Other):
             return self.unusable(fault.text)
         return self.unreachable(fault.text)
 
-    def interrupt(self, connection: Any) -> None:
+    def interrupt(self, driver: Any) -> None:
         """See `Other`."""
-        interrupt(connection, {"cancel_safe": {"timeout": _CANCEL_SECONDS}})
+        from psycopg import Error
+
+        if driver is not None:
+            with suppress(Error):  # a courtesy to the server
+                driver.cancel_safe(timeout=_CANCEL_SECONDS)
 
     def notes(self) -> list[str]:
         """See `Other`. An index that a new C library has made wrong misses rows, whoever asks."""

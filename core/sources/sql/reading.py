@@ -198,7 +198,8 @@ class SqlReading:
         result = Result(dialect_of(self._source.address(self._interval)), self._calls.stand_by)
         try:
             columns = names_there(self._config, self._schema)
-            result.execute(statement(self._source.sql, columns, self._interval))
+            asked = statement(self._source.sql, columns, self._interval, quotes=result.quotes)
+            result.execute(asked)
             self._records.begin(name, result.columns, result.mend)
             for rows in result.rows():
                 self._calls.go_on()

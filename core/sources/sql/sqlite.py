@@ -11,7 +11,7 @@ from sqlalchemy.pool import NullPool
 
 from ...config import sqlite_path
 from ...errors import AccessDenied, SourceUnreachable
-from .dialects import Other, interrupt
+from .dialects import Other
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -24,6 +24,8 @@ _AWAY = ("locked", "busy", "unable to open", "disk i/o", "interrupted")
 
 class Sqlite(Other):
     """Implements `dialects.Dialect`."""
+
+    quotes = True
 
     def __init__(self, url: str) -> None:
         self._path = sqlite_path(url)
@@ -60,6 +62,7 @@ class Sqlite(Other):
             return self.unreachable(said)
         return self.unusable(said)
 
-    def interrupt(self, connection: Any) -> None:
+    def interrupt(self, driver: Any) -> None:
         """See `Other`."""
-        interrupt(connection, {"interrupt": {}})
+        if driver is not None:
+            driver.interrupt()

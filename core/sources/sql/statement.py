@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, column, select, table, text
+from sqlalchemy.sql import quoted_name
 from sqlalchemy.types import NullType
 
 from ...sql_text import bound
@@ -25,13 +26,20 @@ _NO_TYPE = NullType()
 """A value goes to the database as a text that has no type yet, so that it can be a date there."""
 
 
-def statement(sql: SqlConfig, columns: Sequence[str], interval: Interval) -> Any:
-    """What to execute; `columns` are those to ask a table for."""
+def statement(
+    sql: SqlConfig, columns: Sequence[str], interval: Interval, *, quotes: bool = False
+) -> Any:
+    """What to execute; `columns` are those to ask a table for. With `quotes` every name stands in
+    quotes, so that none is a word of the language, which SQLAlchemy knows in part only."""
     if sql.query is not None:
         return _text(sql.query.strip().removesuffix(";"), interval)
     schema, _, name = (sql.table or "").rpartition(".")
-    found: Any = select(*map(column, dict.fromkeys(columns)))
-    found = found.select_from(table(name, schema=schema or None))
+
+    def quoted(word: str) -> str:
+        return quoted_name(word, True) if quotes else word
+
+    found: Any = select(*(column(quoted(one)) for one in dict.fromkeys(columns)))
+    found = found.select_from(table(quoted(name), schema=quoted(schema) if schema else None))
     if sql.scope is None:
         return found
     # On its own line, so that a comment at the end of the scope hides nothing.
