@@ -222,7 +222,8 @@ def _show(call: Call, name: str, added: _Added) -> None:
         lines.append(f"  command   {shlex.join(added.adopted.command)}")
         if added.adopted.dropped is not None:
             lines.append(f"  left out  {added.adopted.dropped}")
-            lines.append("            the lease keeps two runs apart, and ends one that hangs")
+            instead = "the lease keeps two runs apart; max_runtime ends one that hangs"
+            lines.append(f"            {instead}")
         coming = ", ".join(map(minute, added.coming))
         lines.append(f"  next      {coming}")
         for note in added.notes:

@@ -43,7 +43,7 @@ def test_a_command_of_cron_becomes_a_job_and_its_line_is_printed(cli: Cli) -> No
         "2>   /srv/reconcile.toml  made, with job backup\n"
         "2>   command   /usr/local/bin/backup.sh --all\n"
         "2>   left out  flock -n /var/lock/b\n"
-        "2>             the lease keeps two runs apart, and ends one that hangs\n"
+        "2>             the lease keeps two runs apart; max_runtime ends one that hangs\n"
         "2>   next      2026-11-30 02:30Z, 2026-12-01 02:30Z, 2026-12-02 02:30Z\n"
         "2>\n"
         "2> Its crontab line, in place of the old one:\n"
