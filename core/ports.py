@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .model import (
         Fence,
         FenceRow,
+        Grant,
         Holder,
         Interval,
         JsonObject,
@@ -325,6 +326,11 @@ class WorkOrder(Protocol):
 
     @property
     def fence(self) -> Fence: ...
+    @property
+    def taken_over(self) -> Grant | None:
+        """The grant of this lease before ours, another's; None where there was none."""
+        ...
+
     @property
     def interval(self) -> Interval: ...
     @property

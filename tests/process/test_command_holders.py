@@ -59,17 +59,28 @@ def begun(
     return scene, holder, family
 
 
-def goes_on(scene: Stamping) -> None:
-    """The next trigger takes the job over, and is ended; nobody's stamps are among another's."""
+def kill_both(holder: subprocess.Popen[str]) -> None:
+    """The holder, and its supervisor before it, so that neither sees to what was started."""
+    supervisor = next(one for one in processes.everyone() if one.parent == holder.pid)
+    os.kill(holder.pid, signal.SIGSTOP)  # or it would see to the daemon
+    os.kill(supervisor.pid, signal.SIGKILL)
+    holder.kill()
+
+
+def goes_on(scene: Stamping) -> str:
+    """The next trigger takes the job over, and is ended; nobody's stamps are among another's.
+    Returns what it said."""
     (old,) = scene.stamps()
     following = scene.start_process("run", "stamps", "--wait", "20s")
     wait_for(lambda: len(scene.stamps()) > 1, "the next holder's command")
     theirs = family_of(following)
     following.send_signal(signal.SIGTERM)
-    assert scene.end(following).code == 143
+    ran = scene.end(following)
+    assert ran.code == 143
     assert living(theirs) == set()
     stamps = scene.stamps()
     assert max(stamps.pop(old)) < min(min(one) for one in stamps.values())
+    return ran.err
 
 
 def test_a_stopped_holder_has_no_command_left_when_its_lease_is_over(tmp_path: Path) -> None:
@@ -95,10 +106,7 @@ def test_a_killed_holder_leaves_nothing_behind_and_is_followed_at_once(tmp_path:
 def test_while_a_daemon_of_a_killed_holder_lives_nobody_follows(tmp_path: Path) -> None:
     """Killed together with its supervisor: what neither can end keeps its lease, while that is."""
     scene, holder, family = begun(tmp_path / "job", Patient)
-    supervisor = next(one for one in processes.everyone() if one.parent == holder.pid)
-    os.kill(holder.pid, signal.SIGSTOP)  # or it would see to the daemon
-    os.kill(supervisor.pid, signal.SIGKILL)
-    holder.kill()
+    kill_both(holder)
     scene.end(holder)
     wait_for(lambda: len(living(family)) < len(family) - 1, "the end of its supervisor")
     left = {pid for pid, _ in living(family)}
@@ -108,3 +116,13 @@ def test_while_a_daemon_of_a_killed_holder_lives_nobody_follows(tmp_path: Path) 
         os.kill(pid, signal.SIGKILL)
     assert busy.code == 75, busy.err
     goes_on(scene)
+
+
+def test_who_takes_over_ends_first_and_names_what_nobody_was_left_to_end(tmp_path: Path) -> None:
+    scene, holder, family = begun(tmp_path / "job")
+    kill_both(holder)
+    scene.end(holder)
+    said = " ".join(goes_on(scene).split())
+    assert living(family) == set()
+    run = f"the run on {os.uname().nodename} pid {holder.pid}"
+    assert f"left behind by {run}, and ended: sh" in said

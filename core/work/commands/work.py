@@ -28,6 +28,7 @@ from ...model import Reported, Unproved
 from ...placeholders import fill_words
 from ...steps import Step
 from .endings import fault
+from .leftovers import end_what_was_left, tell_of_leftovers
 from .logs import Tail
 from .progress import Standing, read_line
 from .supervision import Ended, Output, Spec
@@ -90,6 +91,7 @@ class CommandWork:
     def steps(self, order: WorkOrder) -> Iterator[Step]:
         """See `ports.Work`. Raises what `endings.fault` gives, `ProgressUnusable`, `NotProved` for
         a range whose figures are not what was expected, and `BrokenOff`."""
+        end_what_was_left(order)
         self._stands = self._standing(order)
         if self._heed_last_words(order):
             yield self._step(order)
@@ -214,7 +216,7 @@ class CommandWork:
         finally:
             self._end_call()
         ended, self._stands = listener.ended, listener.stands
-        self._told_of_leftovers(order, ended)
+        tell_of_leftovers(order, ended, self._log.fault if self._log is not None else None)
         if ended.why in ("deadline", "holder") or self._broken_off:
             self._lost(order)
         order.check()
@@ -280,24 +282,6 @@ class CommandWork:
             f"the lease of {order.interval.job} was not renewed in time, and its command was ended",
             hint="the next trigger goes on from the last checkpoint",
         )
-
-    def _told_of_leftovers(self, order: WorkOrder, ended: Ended) -> None:
-        if ended.survivors:
-            left = f"could not be ended, and may go on: {', '.join(map(str, ended.survivors))}"
-            order.report(Warned(order.interval.job, left, order.now(), urgent=True))
-        texts = []
-        if ended.leftovers:
-            names = ", ".join(map(str, ended.leftovers))
-            texts.append(f"left behind by the command, and ended: {names}")
-        if ended.shortened is not None:
-            texts.append(
-                f"kill_after did not fit into the lease: SIGKILL came {ended.shortened:.1f}s after"
-                " SIGTERM"
-            )
-        if self._log is not None and self._log.fault is not None:
-            texts.append(self._log.fault)
-        for text in texts:
-            order.report(Warned(order.interval.job, text, order.now()))
 
     def _step(self, order: WorkOrder, *, ended: bool = False) -> Step:
         stands, ranges = self._stands, self._config.ranges

@@ -52,7 +52,8 @@ What can go wrong, and what happens
     supervisor killed   The kernel kills the command with it. What the command had started is found
                         by the holder, in /proc/*/environ, by `RECONCILE_SUPERVISED`, and killed.
     supervisor and      The command is killed with the supervisor. What it had started goes on, but
-    holder killed       the holder is not dead while it does: its lease has to expire.
+    holder killed       the holder is not dead while it does: its lease has to expire. Who takes
+                        over on this host then ends and names it first (`leftovers`).
     a defect in it      Everything is killed, and the holder raises it, which is exit status 70.
 
 When a holder is dead
@@ -64,7 +65,8 @@ When a holder is dead
     certain only when it began before the holder or belongs to another user.
 
 Not promised: a descendant that gave itself other variables, or another user's rights, outlives
-the supervisor when that is killed and there is no control group.
+the supervisor when that is killed and there is no control group. Nor, when supervisor and holder
+are killed, that what had been started ends before another host may begin.
 """
 
 from .events import (

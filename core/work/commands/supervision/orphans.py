@@ -26,24 +26,33 @@ def mark_of(holder: str, run: str = "") -> str:
     return f"{holder}/{run}"
 
 
+def orphans(holder: str, run: str) -> list[Process]:
+    """What lives of a run, but for this process."""
+    return [Process(one.pid, one.name) for one in _living(holder, run)]
+
+
 def end_orphans(holder: str, run: str) -> tuple[Process, ...]:
     """End what a killed supervisor has left behind. Returns what could not be ended."""
-    mark = mark_of(holder, run).encode()
     group = cgroups.of_run(run)
     if group:
         group.kill()
 
     def living() -> list[processes.Found]:
-        return [
-            one
-            for one in processes.everyone()
-            if one.pid != os.getpid() and not one.has_ended and processes.bears(one.pid, mark)
-        ]
+        return _living(holder, run)
 
     left = ending.end(living, lambda: not living(), PATIENCE)
     if group:
         group.remove()
     return tuple(Process(one.pid, one.name, why) for one, why in left)
+
+
+def _living(holder: str, run: str) -> list[processes.Found]:
+    mark = mark_of(holder, run).encode()
+    return [
+        one
+        for one in processes.everyone()
+        if one.pid != os.getpid() and not one.has_ended and processes.bears(one.pid, mark)
+    ]
 
 
 def something_lives(holder: str, started: int, may_be_its: Callable[[int], bool]) -> bool:
