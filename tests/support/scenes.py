@@ -434,7 +434,10 @@ SCENES = [
     Scene("status-blocked", ("status",), (blocking, ran(*RUN, code=65), later(30, 5, 0))),
     Scene("pause", ("pause", "entitlements", "--until", "05:00Z", *WHY), (tonight_done,)),
     Scene(
-        "pause-stop", ("pause", "entitlements", "--stop", *WHY), (tonight,), around=IN_THE_MIDDLE
+        "pause-stop",
+        ("pause", "entitlements", "--stop", *WHY),
+        (tonight, change_config('ttl = "6h"', 'ttl = "10m"')),  # so long it waits, poll by poll
+        around=IN_THE_MIDDLE,
     ),
     Scene("run-paused", RUN, (tonight, ran("pause", "entitlements", *WHY))),
     Scene("status-paused", ("status",), (tonight_paused,)),
