@@ -27,6 +27,12 @@ SHORT = '[jobs.entitlements.lease]\nttl = "2s"\n'
 SHUT = 2**30 + 2
 """The byte from which on SQLite locks a database's file against readers, see `stepper`."""
 
+WRITER = 120
+"""The byte of a write-ahead log's index that whoever writes has locked."""
+
+TOO_LATE = ("before the lease of entitlements was nearly over", "the lease's time was over before")
+"""What a holder says that did not get to renew its lease."""
+
 STALLS = 30
 """Stops at random moments of a night."""
 
@@ -55,7 +61,7 @@ def take_over(scene: Scene, stopped: subprocess.Popen[str]) -> int:
     Returns how the stopped one ended.
     """
     before = wait_for_expiry(scene)
-    other = run_in_the_end(scene, stopped) if before is None else scene.run(*RUN)
+    other = run_in_the_end(scene, stopped) if before is None else run_in_time(scene)
     assert other.code == 0, other.err
     assert "locked" not in other.err
     if before is not None and scene.grant()[0] == before:
@@ -84,6 +90,30 @@ def take_over(scene: Scene, stopped: subprocess.Popen[str]) -> int:
         assert runs[1]["generation"] > runs[0]["generation"]
         assert stopped.returncode in (80, -signal.SIGKILL), err
     return stopped.returncode
+
+
+def is_in_the_way(scene: Scene, stopped: subprocess.Popen[str]) -> bool:
+    """Whether a process that is stopped keeps others from writing to the store: its renewal, a
+    thread of its own, may have been at it in that moment."""
+    index = str((scene.folder / "reconcile.db-shm").stat().st_ino)
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(
+        lock[3:5] == ["WRITE", str(stopped.pid)]
+        and lock[5].rpartition(":")[2] == index
+        and int(lock[6]) <= WRITER <= int(lock[7].replace("EOF", "999"))
+        for lock in locks
+    )
+
+
+def run_in_time(scene: Scene) -> Ran:
+    """Run the night, again where the machine is too busy for a lease of two seconds: then its
+    holder ends in time, and the next trigger goes on."""
+    give_up = time.monotonic() + 60
+    while True:
+        ran = scene.run(*RUN)
+        too_late = ran.code in (1, 69) and any(words in ran.err for words in TOO_LATE)
+        if not too_late or time.monotonic() > give_up:
+            return ran
 
 
 def run_in_the_end(scene: Scene, stopped: subprocess.Popen[str]) -> Ran:
@@ -314,10 +344,11 @@ def test_a_holder_stopped_inside_a_transaction_of_the_store_is_busy_while_its_le
 def test_the_fence_is_raised_before_the_stopped_run_is_reported_closed(
     stage: Scene, tmp_path: Path
 ) -> None:
-    def stall(at: str) -> int:
+    def stall(at: str) -> tuple[bool, int]:
         scene = stage.copy(tmp_path / at)
         first = scene.start_process(*RUN, step=f"{at}:SIGSTOP")
         eventually(lambda: is_stopped(first.pid), "it is stopped")
+        in_the_way = is_in_the_way(scene, first)
         eventually(lambda: scene.grant()[1], "its lease expires")
         fence = fenced_at(scene)
         granted_only = scene.run(*RUN, step="lease_acquired:1:SIGKILL")
@@ -327,11 +358,13 @@ def test_the_fence_is_raised_before_the_stopped_run_is_reported_closed(
         assert scene.run(*RUN, step="fence_raised:1:SIGKILL").code == -signal.SIGKILL
         assert endings(scene) == [None]
         assert fenced_at(scene) > fence
-        return take_over(scene, first)
+        return in_the_way, take_over(scene, first)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        codes = pool.map(stall, ["range_planned:4", "range_committed:3", "target_completed:1"])
-        assert list(codes) == [80, 80, 80]
+        found = list(
+            pool.map(stall, ["range_planned:4", "range_committed:3", "target_completed:1"])
+        )
+    assert [code for _, code in found] == [-signal.SIGKILL if way else 80 for way, _ in found]
 
 
 def test_a_holder_stopped_inside_a_transaction_is_ended_though_its_successor_died_waiting(
