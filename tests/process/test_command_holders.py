@@ -69,9 +69,9 @@ def kill_both(holder: subprocess.Popen[str]) -> None:
 
 def goes_on(scene: Stamping) -> str:
     """The next trigger takes the job over, and is ended; nobody's stamps are among another's.
-    Returns what it said."""
+    Returns what it said to who wants to hear of failures alone."""
     (old,) = scene.stamps()
-    following = scene.start_process("run", "stamps", "--wait", "20s")
+    following = scene.start_process("-q", "run", "stamps", "--wait", "20s")
     wait_for(lambda: len(scene.stamps()) > 1, "the next holder's command")
     theirs = family_of(following)
     following.send_signal(signal.SIGTERM)

@@ -31,7 +31,8 @@ def end_what_was_left(order: WorkOrder) -> None:
     ended = [one for one in found if one.pid not in alive]
     if ended:
         text = f"left behind by the run on {earlier.holder}, and ended: {_names(ended)}"
-        order.report(Warned(order.interval.job, text, order.now()))
+        # It may have written while nobody had the lease.
+        order.report(Warned(order.interval.job, text, order.now(), urgent=True))
 
 
 def tell_of_leftovers(order: WorkOrder, ended: Ended, log_fault: str | None) -> None:
