@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,8 @@ from reconcile.core.model import Interval
 from reconcile.core.rows import Column, ColumnKind, Row, Schema
 from reconcile.core.sources import open_source
 from reconcile.core.sources.spool import Spools
+from reconcile.core.sources.sql.dialects import dialect_of
+from reconcile.core.sources.sql.postgres import collation_notes
 from reconcile.core.sources.sql.reading import SqlReading
 from reconcile.core.sql_config import SqlConfig
 
@@ -189,14 +192,33 @@ def test_a_limit_that_somebody_set_for_people_cuts_nothing(tmp_path: Path) -> No
     assert len(rows) == 12000
 
 
-def test_a_run_that_is_to_end_leaves_the_rows_unread(tmp_path: Path) -> None:
-    calls = Calls()
+@pytest.mark.parametrize("kind", MANY)
+def test_a_run_that_is_to_end_leaves_the_rows_unread(tmp_path: Path, kind: str) -> None:
+    class Between(Calls):
+        """Asked to stop while nobody waits for the database."""
+
+        def stand_by(self) -> None:
+            pass
+
+    calls = Between()
     calls.stop_after = 2
-    reading = opened(tmp_path, url_of("postgres"), MANY["postgres"], calls)
+    endless = MANY[kind].replace("12000", "12000000")
+    reading = opened(tmp_path, url_of(kind), endless, calls)
+    begun = time.monotonic()
     with pytest.raises(BrokenOff):
         list(reading.pages())
     reading.close()
+    assert time.monotonic() - begun < 30, "to read them all takes minutes"
     assert not list((tmp_path / "spool").glob("*.spool"))
+
+
+def test_a_collation_of_another_version_is_told() -> None:
+    postgres = dialect_of(shared_server().url())
+    assert postgres.notes() == [], "the tests' server has but C"
+    (told,) = collation_notes("here", "app", "2.31", "2.36")
+    assert "made by version 2.31, and the server has 2.36" in told
+    for was, now in (("2.36", "2.36"), (None, "2.36"), ("2.36", None)):
+        assert collation_notes("here", "app", was, now) == []
 
 
 class TestOneReading:

@@ -4,17 +4,23 @@ the databases make themselves."""
 from __future__ import annotations
 
 import os
+import random
 import signal
+import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from support.postgres_server import fresh_name
 from support.scene import NIGHTS
-from support.sql_scene import MariaDbSide, SqlScene, grant, grants
+from support.sql_scene import MariaDbSide, PostgresSide, SqlScene, grant, grants
 
 LONG = os.environ.get("RECONCILE_TEST_LONG") == "1"
-ACCOUNTS = 100_000 if LONG else 200
+ACCOUNTS = 100_000 if LONG else 120
+
+
+pytestmark = pytest.mark.timeout(1800 if LONG else 120)
 
 
 @pytest.mark.parametrize("target", ["sqlite", "postgres"])
@@ -118,3 +124,27 @@ def test_a_database_that_says_nothing_is_no_progress(tmp_path: Path) -> None:
     assert (ran.code, "made no progress for 1s" in ran.err) == (1, True), ran.err
     assert night.scene.view.ask("SELECT count(*) FROM view") == [(0,)]
     assert night.scene.run("run", "entitlements").code == 0
+
+
+@pytest.mark.parametrize("source", ["postgres", "mariadb"])
+def test_killed_at_random_a_night_ends_equal_and_nothing_is_changed_twice(
+    tmp_path: Path, source: str
+) -> None:
+    scene = SqlScene(tmp_path, source, "postgres")
+    rows = grants(100_000 if LONG else 400)
+    scene.truth.fill(rows)
+    draw = random.Random(source)
+    killed = 0
+    for _ in range(20 if LONG else 3):
+        process = scene.start_process("run", "entitlements")
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(draw.uniform(0.02, 20 if LONG else 0.6))
+        process.kill()
+        killed += scene.end(process).code == -signal.SIGKILL
+    ran = scene.run("run", "entitlements", "--interval", NIGHTS[-1])
+    assert ran.code == 0, ran.err
+    scene.assert_equal()
+    assert isinstance(scene.view, PostgresSide)
+    changes = f"SELECT count(*), count(DISTINCT key) FROM {scene.view.schema}.reconcile_changes"
+    assert scene.view.ask(changes) == [(len(rows), len(rows))], f"{killed} kills"
+    scene.drop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
 import unicodedata
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -15,7 +16,7 @@ from uuid import UUID
 
 from .mariadb_server import MariaDb, shared_mariadb
 from .postgres_server import Server, fresh_name, shared_server
-from .scene import NIGHTS, Scene
+from .scene import NIGHTS, Ran, Scene
 
 AWKWARD = (
     *("a-b", "a_b", "a b", "ab", "aB", "AB", "A-b", "a--b", "a.b", "Ab "),
@@ -316,6 +317,11 @@ class SqlScene(Scene):
             'key = ["account", "entitlement"]\n'
             '[jobs.entitlements.guards]\nmax_update = "100%"\n'
         )
+
+    def end(self, process: subprocess.Popen[str]) -> Ran:
+        """See `Scene`; it may take as long as 100,000 accounts on a busy machine do."""
+        out, err = process.communicate(timeout=600)
+        return Ran(process.returncode, out, err)
 
     def assert_equal(self) -> None:
         """Both tables are the same, by sums that each database makes itself."""

@@ -106,12 +106,7 @@ class Postgres(Other):
             if (connection.dialect.server_version_info or ()) < _WITH_VERSIONS:
                 return []
             (name, was, now) = connection.exec_driver_sql(_COLLATION).one()
-        if was is None or now is None or was == now:
-            return []
-        return [
-            f"{self.shown}: the collation of database {name} was made by version {was}, and the"
-            f" server has {now}: look-ups by an index on text may miss rows until it is made anew"
-        ]
+        return collation_notes(self.shown, name, was, now)
 
     def _connected(self) -> Any:
         import psycopg
@@ -123,3 +118,13 @@ class Postgres(Other):
         )
         register(connection.adapters)
         return connection
+
+
+def collation_notes(shown: str, name: str, was: str | None, now: str | None) -> list[str]:
+    """What to say of a database whose collation was made by a version, where the server has one."""
+    if was is None or now is None or was == now:
+        return []
+    return [
+        f"{shown}: the collation of database {name} was made by version {was}, and the"
+        f" server has {now}: look-ups by an index on text may miss rows until it is made anew"
+    ]

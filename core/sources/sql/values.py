@@ -35,11 +35,16 @@ _OF_DATABASES = ("UUID", "IPv4Address", "IPv6Address", "IPv4Interface", "IPv6Int
 def value_reader(kind: ColumnKind, null: Collection[str]) -> Callable[[Any], str | None]:
     """What turns a driver's value into canonical text or NULL, or raises `Unconvertible`."""
     read = reader(kind, null)
+    plain = {} if null else {of: text for (of, to), text in _PLAIN.items() if to is kind}
 
     def convert(value: Any) -> str | None:
         if value is None:
             return None
         if type(value) is not str:
+            known = plain.get(type(value))
+            found = None if known is None else known(value)
+            if found is not None:
+                return found
             value = _text(value, kind)
         return value if read is None else read(value)
 
@@ -105,6 +110,30 @@ def _bytes(value: bytes | bytearray | memoryview, kind: ColumnKind) -> str:
         return text
     raise Unconvertible(text, kind, "it is bytes")
 
+
+def _small(value: int) -> str | None:
+    return str(value) if _SMALLEST <= value <= _LARGEST else None
+
+
+def _local(value: datetime) -> str | None:
+    return value.isoformat(timespec="microseconds") if value.tzinfo is None else None
+
+
+def _instant(value: datetime) -> str | None:
+    return None if value.tzinfo is None else _moment(value, ColumnKind.INSTANT)
+
+
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+_PLAIN: dict[tuple[type, ColumnKind], Callable[[Any], str | None]] = {
+    (bool, ColumnKind.BOOLEAN): lambda value: "true" if value else "false",
+    (int, ColumnKind.INTEGER): _small,
+    (date, ColumnKind.DATE): date.isoformat,
+    (datetime, ColumnKind.TIMESTAMP): _local,
+    (datetime, ColumnKind.INSTANT): _instant,
+    (bytes, ColumnKind.BYTES): lambda value: f"\\x{value.hex()}",
+}
+"""Values whose text is canonical as it is made, so that it need not be read again: most of them.
+None where that is not so."""
 
 _TEXTS: tuple[tuple[Any, Callable[[Any, ColumnKind], str]], ...] = (
     (bool, _boolean),
