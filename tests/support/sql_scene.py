@@ -134,7 +134,7 @@ class SqliteSide:
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         db = sqlite3.connect(self.path)
-        db.create_function("md5n", 1, lambda text: int(md5(text.encode()).hexdigest()[:12], 16))
+        db.create_function("md5n", 1, lambda text: int(md5(text.encode()).hexdigest()[:10], 16))
         found = db.execute(query).fetchall()
         db.close()
         return found
@@ -198,7 +198,7 @@ class PostgresSide:
     def sum_of(self, column: str) -> tuple[int, int]:
         text = self.texts.get(column, f"{column}::text")
         whole = f"account || '|' || entitlement || '|' || coalesce({text}, 'NULL!')"
-        number = f"('x' || left(md5({whole}), 12))::bit(48)::bigint"
+        number = f"('x' || left(md5({whole}), 10))::bit(40)::bigint"
         ((count, total),) = self.ask(f"SELECT count(*), sum({number}) FROM {self.name}")
         return count, int(total)
 
@@ -263,7 +263,7 @@ class MariaDbSide:
     def sum_of(self, column: str) -> tuple[int, int]:
         text = self.texts.get(column, column)
         whole = f"CONCAT(account, '|', entitlement, '|', COALESCE({text}, 'NULL!'))"
-        number = f"CAST(CONV(LEFT(MD5({whole}), 12), 16, 10) AS UNSIGNED)"
+        number = f"CAST(CONV(LEFT(MD5({whole}), 10), 16, 10) AS UNSIGNED)"
         ((count, total),) = self.ask(f"SELECT COUNT(*), SUM({number}) FROM {self.name}")
         return count, int(total)
 
