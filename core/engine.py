@@ -286,13 +286,18 @@ class Engine:
 
     def _lapsed(self, error: LeaseLapsed) -> IntervalReport:
         """The target only knows that it was broken off, or that time was over; why, the lease
-        says: somebody else may have it by now."""
+        says: somebody else may have it by now, also where renewal has not asked, as after a stop
+        that was longer than the progress deadline."""
         try:
             self._keeper.progressed()
         except FencedOut as fenced_out:
             return self._fenced_out(fenced_out)
         except LeaseLapsed as lapsed:
             error = lapsed
+            with suppress(StoreUnreachable, StoreBusy, StoreUnusable):  # then that is all we know
+                newest = self._store.lease(self._keeper.fence.key)
+                if newest is not None and newest.fence != self._keeper.fence:
+                    return self._fenced_out(FencedOut(str(error), newer=newest))
         return self._journal.report(Outcome.FAILED)._replace(error=error)
 
     def _fenced_out(self, error: FencedOut) -> IntervalReport:

@@ -137,6 +137,20 @@ def test_why_a_lease_ended_is_told_and_not_that_the_target_was_broken_off(desk: 
     assert str(desk.work(hung).error) == "no progress"
 
 
+def test_who_made_no_progress_and_was_taken_over_meanwhile_is_told_by_whom(
+    desk: Desk, take_over: Callable[[], None]
+) -> None:
+    def stopped_for_long() -> Exception:
+        take_over()
+        desk.keeper._trust.end(LeaseLapsed("no progress for 660s"))
+        return LeaseLapsed("broken off")
+
+    report = desk.work(stopped_for_long)
+    assert report.outcome is Outcome.FENCED_OUT
+    assert report.newer is not None
+    assert report.newer.holder.token == "b"
+
+
 def test_a_store_that_is_away_is_told_and_not_that_the_target_was_broken_off(desk: Desk) -> None:
     def away() -> Exception:
         desk.keeper._trust.end(StoreUnreachable("the store is away"))
