@@ -80,7 +80,8 @@ class LinuxPremises:
         """See `Premises`."""
         if "/" in name:
             path = Path(folder, name)
-            good = path.is_file() and os.access(path, os.X_OK, effective_ids=True)
+            # In this order, for of a path that may not be looked into is_file() raises.
+            good = os.access(path, os.X_OK, effective_ids=True) and path.is_file()
             return str(path) if good else None
         return shutil.which(name, path=self._environ.get("PATH", os.defpath))
 

@@ -47,7 +47,8 @@ LEAST_KEEP = 2 * DAY
 _PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 _AT_END = " (at end of document)"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-_JOB_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
+JOB_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
+NAME_RULE = "write up to 64 lower-case letters, digits, - and _; a letter or digit first"
 
 
 def parse(
@@ -156,11 +157,11 @@ def _jobs(
 ) -> Iterator[Job]:
     for name in section.names():
         inner = section.section(name)
-        if not _JOB_NAME.fullmatch(name):
+        if not JOB_NAME.fullmatch(name):
             section.wrong(
                 name,
                 "cannot be the name of a job",
-                "write up to 64 lower-case letters, digits, - and _; a letter or digit first",
+                NAME_RULE,
             )
         elif name.startswith(RESERVED) and name != folder.name:
             section.wrong(name, "is a name that drill needs for itself", "give it another name")

@@ -87,13 +87,19 @@ def write(path: Path, before: bytes | None, after: bytes) -> None:
 def turn(path: Path) -> Iterator[None]:
     """Nobody else adds to the file meanwhile."""
     try:
-        folder = os.open(path.resolve().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = path.resolve().parent
+    except RuntimeError:
+        raise TargetUnreachable(
+            f"{path} is a link that leads back to itself", hint=f"rm {path}"
+        ) from None
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise TargetUnreachable(
-            f"{path.parent} cannot be looked into: {error.strerror}", hint="make that folder"
+            f"{folder} cannot be looked into: {error.strerror}", hint="make that folder"
         ) from error
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        fcntl.flock(held, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(folder)
+        os.close(held)

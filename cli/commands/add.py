@@ -112,8 +112,11 @@ def _append(
     adopted: Adopted,
     notes: list[str],
 ) -> _Added:
+    from ...core.toml import JOB_NAME, NAME_RULE
     from ..adding.table import appended, table, turn, write
 
+    if not JOB_NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot be the name of a job", hint=NAME_RULE)
     env = call.env
     path = _path(call)
     with turn(path):

@@ -187,6 +187,25 @@ def test_of_a_link_what_it_leads_to_is_written(cli: Cli) -> None:
     assert "[jobs.x]" in real.read_text()
 
 
+@pytest.mark.parametrize("leads_to", ["reconcile.toml", "gone/jobs.toml"])
+def test_a_link_that_leads_nowhere_is_named(cli: Cli, leads_to: str) -> None:
+    path = cli.folder / "reconcile.toml"
+    path.symlink_to(leads_to)
+    shown = cli("add", "x", "@daily y")
+    assert shown.code == 69, str(shown)
+    named = path if leads_to == path.name else cli.folder / "gone"
+    assert shown.words.startswith(f"reconcile: {named} ")
+
+
+@pytest.mark.parametrize("name", ["a/b", "", "x.env", "x]\n[jobs.y", " x ", "é"])
+def test_what_can_be_no_name_is_refused_as_that(cli: Cli, name: str) -> None:
+    before = cli.configure().read_bytes()
+    shown = cli("add", name, "--schedule", "@daily", "--", "y")
+    assert shown.code == 2
+    assert "cannot be the name of a job" in shown.words
+    refused(cli, shown, before)
+
+
 def refused(cli: Cli, shown: Shown, before: bytes | None) -> None:
     path = cli.folder / "reconcile.toml"
     assert (path.read_bytes() if path.exists() else None) == before

@@ -54,6 +54,19 @@ def test_doctor_tells_whether_it_can_be_called(cli: Cli) -> None:
     assert "is no folder" in cli("doctor").data
 
 
+def test_doctor_goes_on_where_a_path_cannot_even_be_looked_at(cli: Cli) -> None:
+    beyond = "x" * 300  # as EACCES is to who is not root
+    cli.configure(
+        f'[store]\nurl = "{beyond}/reconcile.db"\n[alerts]\ncommand = ["./{beyond}"]\n'
+        f'[jobs.one]\ncommand = "./y"\ncwd = "{beyond}"\n'
+        f'[jobs.two]\ncommand = "./{beyond}"\n[jobs.three]\ncommand = "true"\n'
+    )
+    shown = cli("doctor", "--json")
+    assert shown.code == 1, str(shown)
+    assert "is no folder to work in: File name too long" in shown.data
+    assert "is not there: File name too long" in shown.data
+
+
 NIGHT = datetime(2026, 11, 30, 2, 30, tzinfo=UTC)
 
 

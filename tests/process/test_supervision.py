@@ -418,3 +418,15 @@ def test_it_is_never_more_than_a_line_ahead_of_what_was_dealt_with(tmp_path: Pat
 def test_long_lines_go_through_a_pipe_that_is_shorter() -> None:
     _, heard = run(shell("printf '%0100000d\\n%d\\n' 1 2 >&3"))
     assert [len(line.data) for line in heard.lines] == [100_000, 1]
+
+
+def test_who_opens_the_pipe_anew_for_each_line_loses_none() -> None:
+    script = "i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo $i > /dev/fd/3; done"
+    heard, ended = [], False
+    with supervised(shell(script)) as command:
+        while not ended:
+            for event in command.events(0.1):
+                ended = isinstance(event, Ended)
+                heard += [] if ended else [event]
+            time.sleep(0.002)  # more comes while a line is dealt with
+    assert [line.data for line in heard] == [b"%d" % number for number in range(1, 101)]

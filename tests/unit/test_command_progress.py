@@ -62,6 +62,7 @@ def test_any_bytes_are_understood_or_refused(line: bytes) -> None:
         ),
         (f'{{"cursor": "{"x" * LONGEST_CURSOR}"}}', "has a cursor of more than 64 KiB"),
         ("[" * 100_000, "is no JSON"),
+        (f'{{"cursor": {"[" * 900}{"]" * 900}}}', "has a cursor that is nested too deeply"),
     ],
 )
 def test_what_says_nothing_is_refused_and_its_beginning_quoted(line: str, says: str) -> None:

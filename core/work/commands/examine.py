@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from errno import ENOTDIR
 from importlib.machinery import PathFinder
 from pathlib import Path
 from shutil import which
+from stat import S_ISDIR
 from typing import TYPE_CHECKING
 
 from ...errors import ReconcileError
@@ -30,8 +32,9 @@ def examine_command(
             env = {**environ, **read_env_file(work.env_file), **work.env}
         except ReconcileError as error:
             yield refused(job, error)
-    if not Path(work.cwd).is_dir():
-        yield fail(job, f"cwd {work.cwd} is no folder", "make it, or mend cwd")
+    reason = _in_the_way(Path(work.cwd), is_folder=True)
+    if reason is not None:
+        yield fail(job, f"cwd {work.cwd} is no folder to work in: {reason}", "make it, or mend cwd")
         return
     program = work.program
     if work.python is not None:
@@ -40,15 +43,25 @@ def examine_command(
         yield ok(job, f"{program}: another program for each interval")
     elif "/" not in program:
         yield _found(job, program, which(program, path=env.get("PATH", os.defpath)))
-    elif not Path(work.cwd, program).exists():
-        yield fail(job, f"{program} is not there", "put it there, or mend command")
+    elif (reason := _in_the_way(Path(work.cwd, program))) is not None:
+        text = f"{program} is not there: {reason}"
+        yield fail(job, text, "put it there, or mend command")
     elif not os.access(Path(work.cwd, program), os.X_OK):
         yield fail(job, f"{program} is not executable", f"chmod +x {Path(work.cwd, program)}")
     else:
         yield ok(job, f"{program}, executable")
-    there = next(one for one in (logs, *logs.parents) if one.exists())
+    there = next(one for one in (logs, *logs.parents) if _in_the_way(one) is None)
     if not os.access(there, os.W_OK | os.X_OK):
         yield fail(job, f"its output cannot be kept in {logs}", f"make {logs} for this user")
+
+
+def _in_the_way(path: Path, *, is_folder: bool = False) -> str | None:
+    """Why nothing of that kind is there for this user; None where it is."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        return error.strerror
+    return os.strerror(ENOTDIR) if is_folder and not S_ISDIR(mode) else None
 
 
 def _function(job: str, function: str, cwd: str) -> Finding:

@@ -138,7 +138,10 @@ class _Number(float):
 def _cursor(line: bytes, value: object) -> str:
     if value is None:
         return ""
-    text = _written(value)
+    try:
+        text = _written(value)
+    except RecursionError as error:
+        raise _unusable(line, "has a cursor that is nested too deeply") from error
     if len(text) > LONGEST_CURSOR:
         raise _unusable(line, f"has a cursor of more than {LONGEST_CURSOR // 1024} KiB")
     return text

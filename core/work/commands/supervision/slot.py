@@ -7,6 +7,10 @@ when the next is asked for: so of two lines the second waits in the command's `w
 first is durable. When the holder is killed, and the command with it, the supervisor finds the
 first still in the pipe and leaves it to the next run (`Spec.last_words`). So a kill costs at most
 the one step whose line was not written yet.
+
+Who opens the pipe anew, as `> /dev/fd/3` does in bash, writes no packets: what it writes is added
+to the page while there is room. So no more is taken out than was looked at, or what came meanwhile
+would be lost. Such a command may be ahead by as many lines as fit into the page.
 """
 
 from __future__ import annotations
@@ -30,14 +34,15 @@ class Slot:
         os.set_blocking(self.read_end, False)
         self._copy = os.pipe()
         self._tee = ctypes.CDLL(None, use_errno=True).tee
-        self._is_full = False
+        self._looked_at = 0
+        """Bytes that are in it still, and were read."""
 
     def take_out(self) -> None:
         """What was read has been dealt with."""
-        if self._is_full:
-            self._is_full = False
+        size, self._looked_at = self._looked_at, 0
+        if size:
             with suppress(BlockingIOError):
-                os.read(self.read_end, _PACKET)
+                os.read(self.read_end, size)
 
     def read(self) -> bytes:
         """What is in it, which stays there; empty at its end. Raises `BlockingIOError`."""
@@ -48,7 +53,7 @@ class Slot:
             raise OSError(number, os.strerror(number))
         if size == 0:
             return b""
-        self._is_full = True
+        self._looked_at = size
         return os.read(self._copy[0], size)
 
     def close(self) -> None:
