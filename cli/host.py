@@ -24,7 +24,7 @@ from ..core.errors import UnsupportedPlatform
 from ..core.model import Holder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _PROC = Path("/proc")
 _MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
@@ -126,6 +126,18 @@ class LinuxHost:
         return something_lives(
             holder.token, holder.started + offset, lambda pid: _user_of(pid) == holder.user
         )
+
+    def end_leftovers(self, holder: Holder, run: str) -> tuple[Sequence[str], Sequence[str]]:
+        """See `ports.Host`. Of another machine nothing is seen here, and nothing is ended."""
+        if not self._sees(holder):
+            return (), ()
+        from ..core.work.commands.supervision.orphans import end_orphans, orphans
+
+        found = orphans(holder.token, run)
+        survivors = end_orphans(holder.token, run) if found else ()
+        alive = {one.pid for one in survivors}
+        ended = [str(one) for one in found if one.pid not in alive]
+        return ended, [str(one) for one in survivors]
 
     def kill(self, holder: Holder) -> bool:
         """SIGKILL that very process and see it end; False where it cannot be verified, may

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..core.config import CommandConfig, Config, EntitlementsConfig, Job
     from ..core.events import Report
@@ -95,6 +95,10 @@ class _Onlooker:
     def kill(self, holder: Holder) -> bool:
         """Whoever it is, it is not ended."""
         return False
+
+    def end_leftovers(self, holder: Holder, run: str) -> tuple[Sequence[str], Sequence[str]]:
+        """Nor is what it left."""
+        return (), ()
 
 
 def _refuse_missing(url: str) -> None:

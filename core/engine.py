@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from .assignment import Assignment
     from .events import IntervalReport, Report
     from .leasing import LeaseKeeper
-    from .model import Fence, Grant, Interval, JsonObject, Rate, Trigger
+    from .model import Fence, Interval, JsonObject, Rate, Trigger
     from .ports import Reader, Runtime, Store, Work
     from .records import IntervalRecord
 
@@ -89,10 +89,6 @@ class Order:
     @property
     def fence(self) -> Fence:
         return self._keeper.fence
-
-    @property
-    def taken_over(self) -> Grant | None:
-        return self._keeper.previous
 
     @property
     def interval(self) -> Interval:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .errors import FenceIsHigher, TargetLocked, TwoStores
+from .events import Warned
 from .model import Holder, Kind
 from .records import OPEN, RunRecord
 
@@ -36,6 +37,8 @@ def raise_fence(
 
     Raises `FencedOut`, `TwoStores`, and what the target raises.
     """
+    if not work.fenced:
+        _end_leftovers(keeper, store, runtime)
     floors: list[FenceRow] = []
     while len(floors) < FENCE_ROUNDS:
         keeper.progressed()
@@ -75,13 +78,37 @@ def end_blocker(keeper: LeaseKeeper, store: Store, runtime: Runtime, locked: Tar
     return False
 
 
+def _end_leftovers(keeper: LeaseKeeper, store: Store, runtime: Runtime) -> None:
+    """End and name what earlier holders have left of a command on this host.
+
+    A supervisor ends all of its command. Where it was killed together with its holder, as by
+    somebody who kills all that is called reconcile, nobody was left to do so, and what the command
+    had started goes on until the lease has run out and beyond. Nothing refuses what that writes,
+    so it must be gone before anything is begun. It is looked for by every run that is not closed
+    and not by the grant before this one alone: whoever had that may have been killed before he came
+    to this, or may only have taken the lease for an act by hand. On another host it cannot be seen;
+    there a command's own care is needed (`RECONCILE_GENERATION`).
+    """
+    for holder, run in _open_runs(store, keeper):
+        ended, survivors = runtime.host.end_leftovers(holder, run)
+        for names, what in ((ended, "ended"), (survivors, "not to be ended, so it may go on")):
+            if names:
+                text = f"left behind by the run on {holder}, and {what}: {', '.join(names)}"
+                # Urgent in any case: it may have written while nobody had the lease.
+                runtime.report(Warned(keeper.fence.key.job, text, keeper.now(), urgent=True))
+
+
 def _open_holders(store: Store, keeper: LeaseKeeper) -> Iterator[Holder]:
-    """Who has a run that is not closed, under an older grant: their leases are all over."""
+    return (holder for holder, _ in _open_runs(store, keeper))
+
+
+def _open_runs(store: Store, keeper: LeaseKeeper) -> Iterator[tuple[Holder, str]]:
+    """Whose run is not closed, under an older grant: their leases are all over."""
     for found in store.scan(Kind.RUN, keeper.fence.key.job, tag=OPEN):
         run = RunRecord.from_json(found.value)
         if run.generation < keeper.fence.generation and "boot_id" in run.holder:
             facts: dict[str, Any] = {name: run.holder.get(name) for name in Holder._fields}
-            yield Holder(**facts)
+            yield Holder(**facts), run.run_id
 
 
 def read_floor(keeper: LeaseKeeper, work: Work, store: Store, runtime: Runtime) -> FenceRow | None:

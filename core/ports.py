@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .model import (
         Fence,
         FenceRow,
-        Grant,
         Holder,
         Interval,
         JsonObject,
@@ -75,6 +74,11 @@ class Host(Protocol):
     def kill(self, holder: Holder) -> bool:
         """SIGKILL that very process, verified by pidfd and start time; False where it may not
         or cannot be verified."""
+        ...
+
+    def end_leftovers(self, holder: Holder, run: str) -> tuple[Sequence[str], Sequence[str]]:
+        """End what commands of that holder's run have left on this host, when neither it nor
+        their supervisor could. Who was ended, and who could not be, as texts for people."""
         ...
 
     def abort(self, error: Exception) -> None:
@@ -326,11 +330,6 @@ class WorkOrder(Protocol):
 
     @property
     def fence(self) -> Fence: ...
-    @property
-    def taken_over(self) -> Grant | None:
-        """The grant of this lease before ours, another's; None where there was none."""
-        ...
-
     @property
     def interval(self) -> Interval: ...
     @property

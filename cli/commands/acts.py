@@ -20,7 +20,9 @@ from ..options import (
 )
 
 if TYPE_CHECKING:
-    from ...core.events import ActReport, PauseReport
+    from collections.abc import Callable
+
+    from ...core.events import ActReport, PauseReport, Report
     from ...core.operations.application import ActRequest
 
 TURN = timedelta(seconds=10)
@@ -94,7 +96,7 @@ def skip(
     from ..wiring import application
 
     request = _request(call, "skip", job, interval, reason, actor)
-    report = operation(application(call, lambda report: None, lambda step: None), request)
+    report = operation(application(call, _teller(call), lambda step: None), request)
     return _end(call, report)
 
 
@@ -115,7 +117,7 @@ def stop(
 
     request = _request(call, "stop", job, "", reason, actor, force=force, wait=not no_wait)
     call.env.heed_signals()
-    report = operation(application(call, lambda report: None, lambda step: None), request)
+    report = operation(application(call, _teller(call), lambda step: None), request)
     return _end(call, report)
 
 
@@ -158,6 +160,17 @@ def unpause(
     request = _request(call, "unpause", job, "", reason, actor)
     app = application(call, lambda report: None, lambda step: None)
     return _end_pause(call, operation(app, request, catch_up=catch_up))
+
+
+def _teller(call: Call) -> Callable[[Report], None]:
+    """Tells warnings, as of what was ended for good; how the act ended is told by its report."""
+    from ...core.events import Warned
+
+    def tell(report: Report) -> None:
+        if isinstance(report, Warned):
+            call.env.words(f"{report.job}  warning: {report.text}\n")
+
+    return tell
 
 
 def _end_pause(call: Call, report: PauseReport) -> int:

@@ -126,3 +126,14 @@ def test_who_takes_over_ends_first_and_names_what_nobody_was_left_to_end(tmp_pat
     assert living(family) == set()
     run = f"the run on {os.uname().nodename} pid {holder.pid}"
     assert f"left behind by {run}, and ended: sh" in said
+
+
+def test_an_act_by_hand_between_ends_it_too(tmp_path: Path) -> None:
+    scene, holder, family = begun(tmp_path / "job")
+    kill_both(holder)
+    scene.end(holder)
+    stopped = scene.run("stop", "stamps", "--force", "-m", "it was killed")
+    assert stopped.code == 0, stopped.err
+    assert living(family) == set()
+    assert "and ended: sh" in " ".join(stopped.err.split())
+    goes_on(scene)

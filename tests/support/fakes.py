@@ -13,6 +13,8 @@ from reconcile.core.model import Holder
 from reconcile.core.ports import Runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reconcile.core.events import Report
 
 PATIENCE = 20.0
@@ -81,6 +83,9 @@ class FakeHost:
         self.killed.append(holder)
         self.dead.add(holder.token)
         return True
+
+    def end_leftovers(self, holder: Holder, run: str) -> tuple[Sequence[str], Sequence[str]]:
+        return (), ()
 
     def abort(self, error: Exception) -> None:
         self.aborted.append(error)

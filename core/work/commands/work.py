@@ -28,7 +28,7 @@ from ...model import Reported, Unproved
 from ...placeholders import fill_words
 from ...steps import Step
 from .endings import fault
-from .leftovers import end_what_was_left, tell_of_leftovers
+from .leftovers import tell_of_leftovers
 from .logs import Tail
 from .progress import Standing, read_line
 from .supervision import Ended, Output, Spec
@@ -91,7 +91,6 @@ class CommandWork:
     def steps(self, order: WorkOrder) -> Iterator[Step]:
         """See `ports.Work`. Raises what `endings.fault` gives, `ProgressUnusable`, `NotProved` for
         a range whose figures are not what was expected, and `BrokenOff`."""
-        end_what_was_left(order)
         self._stands = self._standing(order)
         if self._heed_last_words(order):
             yield self._step(order)

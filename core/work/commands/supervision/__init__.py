@@ -52,8 +52,8 @@ What can go wrong, and what happens
     supervisor killed   The kernel kills the command with it. What the command had started is found
                         by the holder, in /proc/*/environ, by `RECONCILE_SUPERVISED`, and killed.
     supervisor and      The command is killed with the supervisor. What it had started goes on, but
-    holder killed       the holder is not dead while it does: its lease has to expire. Who takes
-                        over on this host then ends and names it first (`leftovers`).
+    holder killed       the holder is not dead while it does: its lease has to expire. Who is
+                        granted the next on this host ends and names it first (`fencing`).
     a defect in it      Everything is killed, and the holder raises it, which is exit status 70.
 
 When a holder is dead
