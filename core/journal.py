@@ -130,9 +130,7 @@ class Journal:
     def _too_often(self, number: int) -> Iterator[Append]:
         """A warning on the trail, once a pass, where it takes more runs than there are attempts,
         however each of them ended: what is killed or out of time and gets further is no failure."""
-        earlier = self.record.earlier or {}
-        before = earlier.get("runs", 0) if self.record.rerun else 0
-        runs, most = number - (before if isinstance(before, int) else 0), self._job.max_attempts
+        runs, most = number - self.record.runs_before, self._job.max_attempts
         if runs == most + 1:
             yield self._event("often", run=number, runs=runs, max_attempts=most)
 

@@ -88,11 +88,11 @@ class IntervalRecord(Fields):
     `approval` {hash, actor, reason, at}; `signed_off` {actor, reason, at} of a failed
     interval that somebody knows of; `failure` {text, exit, at, outcome}; `attempts`
     counts failed runs, `kills` killed ones, since the last checkpoint. `runs` counts run
-    records. `spent_revoke` and `spent_update` count what was applied without approval, by all
-    reruns, as the guards do. A record with a `span` above 1 stands for that
-    many scheduled instants, from `scheduled_at` up to and including `until_at`, whose id is
-    `last_id`. While it is rerun, `earlier` is the completed record that stands again if the
-    rerun fails; `reruns` is the highest rerun number ever given, so that no two are one.
+    records, `runs_before` those of earlier passes. `spent_revoke` and `spent_update` count what
+    was applied without approval, by all reruns, as the guards do. A record with a `span` above 1
+    stands for that many scheduled instants, from `scheduled_at` up to and including `until_at`,
+    whose id is `last_id`. While it is rerun, `earlier` is the completed record that stands again
+    if the rerun fails; `reruns` is the highest rerun number ever given, so that no two are one.
     `work` is the kind of work, None for entitlements; `reported` what a command said of
     itself (a `model.Reported`).
     `timezone` is that of the interval, None for UTC; `backfill` the number of the one that this
@@ -107,6 +107,7 @@ class IntervalRecord(Fields):
     rerun: int = 0
     reruns: int = 0
     runs: int = 0
+    runs_before: int = 0
     seconds: float = 0.0
     plan: str | None = None
     last_run_id: str | None = None

@@ -151,8 +151,9 @@ def _tried(job: Job, record: IntervalRecord) -> str:
         return f"{name} was killed {record.kills} times without progress"
     if record.failure is not None and record.failure.get("outcome") != Outcome.WAITING:
         return f"{name} failed and is tried again: {record.failure.get('text')}"
-    if record.runs > job.max_attempts:
-        return f"{name} was begun {record.runs} times"
+    runs = record.runs - record.runs_before
+    if runs > job.max_attempts:
+        return f"{name} was begun {runs} times"
     return ""
 
 

@@ -145,6 +145,7 @@ class _Found:
                     id=record.id,
                     scheduled_at=record.scheduled_at,
                     runs=record.runs,
+                    runs_before=record.runs_before,
                     rerun=record.rerun,
                     reruns=record.reruns,
                     timezone=record.timezone,

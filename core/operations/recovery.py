@@ -296,6 +296,7 @@ def reopened(record: IntervalRecord, owner: str) -> IntervalRecord:
         rerun=number,
         reruns=number,
         runs=record.runs,
+        runs_before=record.runs,
         repair_owner=owner,
         earlier=record.to_json() if keeps else record.earlier,
         base=record.base,

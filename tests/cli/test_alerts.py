@@ -94,8 +94,8 @@ def written(cli: Cli) -> list[Any]:
         opened.close()
 
 
-def killed(cli: Cli, step: str, count: int = 1) -> None:
-    """A run that is gone at that step and has given nothing back."""
+def killed(cli: Cli, step: str, count: int = 1, call: tuple[str, ...] = RUN) -> None:
+    """A call that is gone at that step and has given nothing back."""
     left = count
 
     def reached(self: Any, name: str) -> None:
@@ -106,7 +106,7 @@ def killed(cli: Cli, step: str, count: int = 1) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(AnyWatcher, "reached", reached)
-        assert cli(*RUN).code == 130
+        assert cli(*call).code == 130
     cli.clock.advance(120)
 
 
@@ -317,6 +317,22 @@ def test_a_range_that_kills_every_run_is_named_and_told(night: Cli, pager: Pager
     assert 'reconcile_ranges_repeated_total{job="entitlements"} 4.0' in metrics
     assert 'reconcile_attempts_total{job="entitlements"} 11.0' in metrics
     assert 'reconcile_duplicate_attempts_total{how="again",job="entitlements"} 4.0' in metrics
+
+
+def test_a_pass_that_is_begun_again_and_again_is_warned_of_and_earlier_passes_are_not_counted(
+    night: Cli,
+) -> None:
+    night.configure(LIVE.replace("max_attempts = 3", "max_attempts = 2"))
+    assert night(*RUN).code == 0
+    rerun = ("rerun", "entitlements", "2026-11-30", "-m", "again")
+    assert [night(*rerun).code for _ in range(2)] == [0, 0]
+    killed(night, "run_opened", call=rerun)
+    assert (check(night).code, "begun" in check(night).data) == (0, False)
+    killed(night, "checkpoint_saved")
+    assert "begun" not in check(night).data
+    killed(night, "checkpoint_saved")
+    shown = check(night)
+    assert (shown.code, "2026-11-30 was begun 3 times" in shown.data) == (1, True)
 
 
 def test_a_backfill_that_stands_still_is_told_of_until_it_gets_further(

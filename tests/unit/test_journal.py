@@ -117,8 +117,8 @@ def test_a_pass_that_takes_more_runs_than_attempts_is_warned_of_once_on_its_trai
     desk: Desk, runs: int, rerun: int, warns: int
 ) -> None:
     """Two attempts are allowed; the rerun comes after a pass of three runs."""
-    earlier = IntervalRecord(NIGHT.id, NIGHT.scheduled_at, runs=3).to_json() if rerun else None
-    desk.journal.record = replace(desk.journal.record, runs=runs, rerun=rerun, earlier=earlier)
+    before = 3 * rerun
+    desk.journal.record = replace(desk.journal.record, runs=runs, rerun=rerun, runs_before=before)
     desk.journal.open_run()
     events = desk.store.scan(Kind.EVENT, "entitlements", prefix=f"{NIGHT.key}/")
     told = [event.value for event in events if event.value["type"] == "often"]
