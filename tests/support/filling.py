@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from reconcile.core.backfills import BackfillRecord
@@ -22,7 +23,7 @@ from reconcile.core.operations.backfill import asking, waiting
 from reconcile.core.records import IntervalRecord
 
 from .backfills import most_in
-from .lives import DAY, HOUR, START, Life
+from .lives import ATTEMPTS, DAY, HOUR, START, Life, Worked
 from .sides import JOB
 
 RATES = [None, "0", "2/h", "20/h"]
@@ -313,14 +314,32 @@ class Filling:
                     assert done, f"{at} was left out of #{asked.number}"
                 if at in asked.standing - asked.owed:
                     assert not own or touched, f"{at} was completed before #{asked.number}"
+                    if not record.cancelled:
+                        life.seen["left alone"] += 1
             life.seen["cancelled" if record.cancelled else "filled in"] += 1
         for at, works in life.works.items():
+            given_up = at not in life.touched and begun_when_given_up(works, life.died)
+            assert not given_up, f"{at} was begun although its attempts were used up"
             done: dict[int, int] = {}
             for one in works:
                 if one.what == "done":
                     done[one.rerun] = one.process
                 elif one.rerun in done:
                     assert done[one.rerun] in life.died, f"{at} was worked twice"
+
+
+def begun_when_given_up(works: list[Worked], died: set[int]) -> bool:
+    """Whether a pass goes on in which all attempts since a checkpoint have failed. Of a failure
+    that killed its process, nobody may know."""
+    for _, of_pass in groupby(works, key=lambda one: one.rerun):
+        failed = 0
+        for one in of_pass:
+            if one.what == "begun" and failed >= ATTEMPTS:
+                return True
+            if one.what == "saved":
+                failed = 0
+            failed += one.what == "failed" and one.process not in died
+    return False
 
 
 def spelled(at: datetime) -> str:

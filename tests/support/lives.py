@@ -50,6 +50,7 @@ from .sides import JOB, MemoryStoreSide
 
 START = datetime(2026, 3, 20, tzinfo=UTC)
 WINDOW = timedelta(days=2)
+ATTEMPTS = 2
 KEEP = timedelta(days=36500)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 PLANS = [
@@ -70,6 +71,8 @@ class Pause:
 
     at: datetime
     end: datetime | None
+    again: datetime | None = None
+    """When somebody last said so again."""
     catch_up: bool = False
 
     def lasts(self, now: datetime) -> bool:
@@ -77,7 +80,8 @@ class Pause:
 
 
 class Worked(NamedTuple):
-    """`begun` or `done` of one interval: by which process, and as what."""
+    """What was `begun`, `saved` or `done` of one interval, or has `failed` or found the source
+    `away`: by which process, and as what."""
 
     what: str
     process: int
@@ -124,11 +128,14 @@ class TrivialWork:
         done = (order.record.cursor or {}).get("done", 0)
         for number in range(int(done), 2):
             if fault is not None and number == 1:
-                life.log[at].append("failed" if isinstance(fault, SourceUnusable) else "away")
+                what = "failed" if isinstance(fault, SourceUnusable) else "away"
+                life.log[at].append(what)
+                life.note(what, order)
                 raise fault
             order.progressed()
             yield Step({"done": number + 1}, [], {})
             life.log[at].append("saved")
+            life.note("saved", order)
 
     def prove(self, order: Any) -> Proof:
         return Proof(order.interval, order.record.rerun, Checksum(), Checksum())
@@ -234,7 +241,7 @@ class Life:
         target = TargetConfig("sql", "sqlite:///x.db", "t", interval_column=column)
         return Job(
             JOB, Path("/r.toml"), self.plan.cron, EntitlementsConfig(source, target),
-            timezone=self.plan.zone, start=START, max_attempts=2, max_wait=timedelta(),
+            timezone=self.plan.zone, start=START, max_attempts=ATTEMPTS, max_wait=timedelta(),
             catch_up=CatchUpConfig(self.policy, self.window),
         )  # fmt: skip
 
@@ -338,7 +345,7 @@ class Life:
         if self.paused() == before:
             return
         if self.pauses and self.pauses[-1].lasts(self.now):
-            self.pauses[-1].end = until
+            self.pauses[-1].end, self.pauses[-1].again = until, self.now
         else:
             self.pauses.append(Pause(self.now, until))
 
