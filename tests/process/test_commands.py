@@ -77,6 +77,10 @@ def test_a_file_of_variables_is_read_at_each_call(make: Make) -> None:
     ran = scene.run("run", "work")
     assert (ran.code, "job.env line 2 is no NAME=VALUE" in ran.err) == (78, True)
     assert "not so" not in ran.err
+    path.unlink()
+    os.mkfifo(path)
+    ran = scene.run("resume", "work")
+    assert (ran.code, "job.env is a pipe" in ran.err) == (78, True), ran.err
 
 
 # --- how it ends

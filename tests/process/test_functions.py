@@ -102,6 +102,7 @@ def test_a_traceback_begins_with_its_own_code(call: Callable[..., Spec], tmp_pat
         ("async def work(c): yield", "job:work", "job:work is asynchronous: it has to be a plain"),
         ("def work(): yield", "job:work", "job:work has to take one argument, the RunContext"),
         ("import functools\nwork = functools.partial(id)", "job:work", "job:work returned"),
+        ("work = iter", "job:work", "job:work is no generator that takes the RunContext"),
         ("def work(c): yield 3", "job:work", "job:work yielded 3, which is no checkpoint: yield a"),
         ("def work(c): yield {}", "job:work", "job:work yielded {}, which is no checkpoint"),
         (

@@ -326,6 +326,18 @@ def test_a_supervisor_that_was_stopped_goes_on_to_end_the_command() -> None:
     assert (heard.ended.why, heard.ended.signal) == ("killed", signal.SIGKILL)
 
 
+def test_a_renewed_deadline_wakes_a_supervisor_that_was_stopped() -> None:
+    spec = shell("echo up; exec sleep 0.2")
+    heard = Heard()
+    with supervised(spec) as command:
+        heard.listen(command, lambda heard: bool(heard.output))
+        os.kill(supervisor_of(spec), signal.SIGSTOP)
+        command.extend(boot() + 60)
+        heard.listen(command, lambda heard: False)
+    assert heard.ended is not None
+    assert (heard.ended.why, heard.ended.status) == ("itself", 0)
+
+
 def test_the_end_of_the_holder_wakes_a_supervisor_that_was_stopped(tmp_path: Path) -> None:
     spec = shell("exec sleep 600", kill_after=0.3)
     with held(spec, 30.0, tmp_path) as holder:

@@ -12,8 +12,9 @@ them the variables in which it is told what it is called for::
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import Path
+from stat import S_ISFIFO
 from typing import TYPE_CHECKING
 
 from ...errors import CommandDenied, CommandNotStarted, CommandUnusable
@@ -53,7 +54,12 @@ def read_env_file(path: str) -> Mapping[str, str]:
     `CommandNotStarted`, `CommandDenied` and `CommandUnusable`, none of which quotes a value.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
+            if S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                raise CommandUnusable(
+                    f"env_file {path} is a pipe, which has no lines until somebody writes",
+                    hint="write NAME=VALUE, one a line, into a file",
+                )
             data = file.read(_LARGEST + 1)
     except PermissionError as error:
         raise CommandDenied(
@@ -85,6 +91,11 @@ def read_env_file(path: str) -> Mapping[str, str]:
             )
         found[match[1]] = _unquoted(match[2])
     return found
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opening a pipe would wait for who writes into it, which no signal ends."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _unquoted(value: str) -> str:

@@ -102,6 +102,8 @@ def _begun(function: str, folder: str, context: RunContext) -> Generator[object]
         inspect.signature(found).bind(context)
     except TypeError:
         raise Refused(f"{function} has to take one argument, the RunContext") from None
+    except ValueError:  # of some that are built in nobody knows what they take
+        raise Refused(f"{function} is no generator that takes the RunContext") from None
     generator = found(context)
     if not isinstance(generator, Generator):
         raise Refused(f"{function} returned {reprlib.repr(generator)}, which is no generator")

@@ -46,9 +46,9 @@ What can go wrong, and what happens
     goes on
     signal to the       SIGTERM, SIGINT, SIGHUP and SIGQUIT end the command first. It has a session
     supervisor          of its own, so that Ctrl-C is the holder's only.
-    supervisor stopped  An order of the holder wakes it, and so does the holder's end, for the
-                        signal that it asked for is SIGCONT. A holder that renews may go on. One
-                        that is stopped as well cannot keep the promise, nor can anybody else.
+    supervisor stopped  Each order of the holder wakes it, a renewed deadline too, and so does the
+                        holder's end, for the signal that it asked for is SIGCONT. A holder that
+                        is stopped as well cannot keep the promise, nor can anybody else.
     supervisor killed   The kernel kills the command with it. What the command had started is found
                         by the holder, in /proc/*/environ, by `RECONCILE_SUPERVISED`, and killed.
     supervisor and      The command is killed with the supervisor. What it had started goes on, but

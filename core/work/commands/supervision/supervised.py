@@ -70,6 +70,7 @@ class Supervised:
     def extend(self, deadline: float) -> None:
         """See `SupervisedCommand.extend`."""
         self._send("extend", deadline)
+        self._wake()
 
     def terminate(self) -> None:
         """See `SupervisedCommand.terminate`."""
@@ -83,9 +84,13 @@ class Supervised:
         by = monotonic() + after + _ANSWERS_WITHIN
         self._done_by = by if self._done_by is None else min(by, self._done_by)
         self._send(order, 0.0)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Should it have been stopped: else nobody learns that its command has ended."""
         with self._lock:
             if self._process is not None:
-                self._process.send_signal(SIGCONT)  # should it have been stopped
+                self._process.send_signal(SIGCONT)
 
     def _send(self, order: str, value: float) -> None:
         with self._lock:
