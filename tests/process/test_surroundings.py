@@ -7,10 +7,12 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from support.cli import Cli
+from support.fakes import FakeClock
 from support.scene import CALL, ENVIRONMENT, NIGHTS, Scene, night
 
 import reconcile
@@ -140,7 +142,8 @@ def test_a_folder_may_have_any_name(tmp_path: Path, name: str, done: Scene) -> N
 def test_a_narrow_terminal_shows_everything_all_the_same(
     done: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
-    cli = Cli(done.copy(tmp_path / "copy").folder, monkeypatch, terminal=True, width=width)
+    folder, now = done.copy(tmp_path / "copy").folder, FakeClock(datetime.now(UTC))
+    cli = Cli(folder, monkeypatch, clock=now, terminal=True, width=width)
     for argv in (
         ("status",),
         ("status", "entitlements"),
