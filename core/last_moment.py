@@ -66,13 +66,13 @@ class LastMoment:
             # Behind it, there is another once the lease is renewed or granted anew.
             if clock.wait(left if left > 0 else self._terms.renew_every, self.over):
                 return
-            came_back = self._came_back.is_set()
-            if self.taken.is_set() and not came_back:
-                return
-            if self.is_now():
+            if self.at() > clock.boot():
+                continue  # it was moved meanwhile, whoever has come back or given up by now
+            came_back, taken = self._came_back.is_set(), self.taken.is_set()
+            if self.is_now() and (came_back or not taken):
                 self._runtime.host.abort(self._trust.lapse or self._silent())
                 return
-            if came_back:
+            if came_back or taken:
                 return
 
     def _silent(self) -> StoreUnreachable:

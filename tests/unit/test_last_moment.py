@@ -27,7 +27,8 @@ LAST = 57.5
 class Stuck:
     """A holder whose renewals arrive, or hang until they fail, as the test says."""
 
-    def __init__(self) -> None:
+    def __init__(self, terms: Terms = TERMS) -> None:
+        self.terms = terms
         self.out: Outside = outside()
         self.clock, self.aborted = self.out.clock, self.out.host.aborted
         server = MemoryServer(self.clock, "store-1")
@@ -36,7 +37,7 @@ class Stuck:
         self.fails = threading.Event()
         open_store: Any = lambda: SimpleNamespace(renew=self.renew, close=self.inner.close)  # noqa: E731
         key = LeaseKey("entitlements")
-        self.keeper = LeaseKeeper(server.connect(), open_store, self.out.runtime, key, TERMS)
+        self.keeper = LeaseKeeper(server.connect(), open_store, self.out.runtime, key, terms)
         self.begun = self.clock.boot()
         self.keeper.acquire("2026-11-30T02:30:00Z", overlap=False)
         eventually(lambda: len(self.clock.waiting_until) == 2, "both threads wait")
@@ -51,7 +52,7 @@ class Stuck:
     def hang(self) -> None:
         """From now on no renewal comes back."""
         self.hangs, asked = 1, self.asked
-        self.clock.advance(TERMS.renew_every)
+        self.clock.advance(self.terms.renew_every)
         eventually(lambda: self.asked > asked, "it asks")
 
     def at(self, seconds: float) -> None:
@@ -135,6 +136,27 @@ def test_who_has_come_back_and_has_not_ended_is_ended_all_the_same(stuck: Stuck)
     stuck.at(LAST)
     eventually(lambda: stuck.clock.waiting_until == [], "nobody waits")
     assert [str(error) for error in stuck.aborted] == ["did not answer in time"]
+
+
+@pytest.mark.parametrize("back_at", [2.7, 2.8])
+def test_a_moment_that_was_moved_since_is_not_the_last_of_who_has_come_back(back_at: float) -> None:
+    stuck = Stuck(Terms(ttl=timedelta(seconds=3), progress_deadline=timedelta(seconds=600)))
+    asked = stuck.asked
+    stuck.at(0.6)
+    eventually(lambda: stuck.asked > asked and len(stuck.clock.waiting_until) == 2, "it renewed")
+    stuck.hang()
+    stuck.at(2.6)
+    stuck.fails.set()
+    eventually(lambda: stuck.keeper._trust.lapse is not None, "the work is broken off")
+    for moment in sorted((back_at, 2.75)):
+        stuck.at(moment)  # at 2.75 was the last moment of the grant
+        if moment == back_at:
+            stuck.keeper.abandon()
+    stuck.at(0.6 + 2.74)
+    assert stuck.aborted == []
+    stuck.at(0.6 + 2.75)
+    eventually(lambda: stuck.clock.waiting_until == [], "nobody waits")
+    assert len(stuck.aborted) == 1
 
 
 def test_who_was_fenced_out_may_take_its_time_to_end(stuck: Stuck) -> None:
