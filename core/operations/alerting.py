@@ -140,12 +140,15 @@ class _Desk:
         if seen.job.backfill is None:
             return None
         from ..backfills import key_of, running
+        from ..planning.pauses import pauses_of
 
         backfill = running(self._store, job.name, seen.job)
         if backfill is None or backfill.record.next_at is None:
             return None
         stored = self._store.get(Kind.BACKFILL, job.name, key_of(backfill.record.number))
         moved = backfill.record.asked_at if stored is None else stored.at
+        ends = (pause.over_at for pause in pauses_of(seen.job))
+        moved = max([moved, *(end for end in ends if end is not None and end <= seen.now)])
         following = interval_at(seen, job.name, backfill.record.next_at)
         return alerts.judge_backfill(job, seen.schedule, backfill, following, moved, seen.now)
 

@@ -335,9 +335,8 @@ def test_a_pass_that_is_begun_again_and_again_is_warned_of_and_earlier_passes_ar
     assert (shown.code, "2026-11-30 was begun 3 times" in shown.data) == (1, True)
 
 
-def test_a_backfill_that_stands_still_is_told_of_until_it_gets_further(
-    cli: Cli, pager: Pager
-) -> None:
+def left_to_triggers(cli: Cli) -> None:
+    """A backfill of three nights."""
     cli.configure(LIVE.replace("export.csv", "exports/{date}.csv"))
     write_target(cli.folder / "app.db")
     (cli.folder / "exports").mkdir()
@@ -347,6 +346,21 @@ def test_a_backfill_that_stands_still_is_told_of_until_it_gets_further(
     span = ("--from", "2026-11-20", "--to", "2026-11-22", "--rate", "1/h")
     cli("backfill", "entitlements", *span, "-m", "OPS-9", "--actor", "alice")
     cli.stop.reason = None
+
+
+def test_a_backfill_does_not_stand_still_while_its_job_is_paused(cli: Cli, pager: Pager) -> None:
+    left_to_triggers(cli)
+    assert cli("pause", "entitlements", "-m", "failover").code == 0
+    cli.clock.advance(10 * HOUR)
+    assert cli("unpause", "entitlements", "-m", "done").code == 0
+    assert cli(*RUN).code == 0
+    assert [one for one in pager.told() if one[1] == "stalled"] == []
+
+
+def test_a_backfill_that_stands_still_is_told_of_until_it_gets_further(
+    cli: Cli, pager: Pager
+) -> None:
+    left_to_triggers(cli)
     hangs = store(cli)
     holder = Holder("elsewhere", "m", "b", "n", 1, 1, "t")
     lease = hangs.acquire(
