@@ -4,6 +4,7 @@ next trigger begins when it is certain that nothing does."""
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -113,7 +114,8 @@ def test_while_a_daemon_of_a_killed_holder_lives_nobody_follows(tmp_path: Path) 
     assert left
     busy = scene.run("run", "stamps")
     for pid in left:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # a sleep that is over
+            os.kill(pid, signal.SIGKILL)
     assert busy.code == 75, busy.err
     goes_on(scene)
 
@@ -125,7 +127,8 @@ def test_who_takes_over_ends_first_and_names_what_nobody_was_left_to_end(tmp_pat
     said = " ".join(goes_on(scene).split())
     assert living(family) == set()
     run = f"the run on {os.uname().nodename} pid {holder.pid}"
-    assert f"left behind by {run}, and ended: sh" in said
+    assert f"left behind by {run}, and ended: " in said
+    assert "sh (pid " in said
 
 
 def test_an_act_by_hand_between_ends_it_too(tmp_path: Path) -> None:
@@ -135,5 +138,5 @@ def test_an_act_by_hand_between_ends_it_too(tmp_path: Path) -> None:
     stopped = scene.run("stop", "stamps", "--force", "-m", "it was killed")
     assert stopped.code == 0, stopped.err
     assert living(family) == set()
-    assert "and ended: sh" in " ".join(stopped.err.split())
+    assert re.search(r"and ended: .*\bsh \(pid ", " ".join(stopped.err.split()))
     goes_on(scene)
