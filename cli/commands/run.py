@@ -62,9 +62,9 @@ def run(
 
     Called every few minutes by cron or a timer, it finds nothing due, goes on where an
     earlier run was killed, or does the night's work. Exit status: 0 completed, nothing
-    due, paused or waiting for a rate, 1 failed, 3 incomplete, 4 needs approval, 65
-    unusable, 69 unreachable, 75 busy, 77 access denied, 78 configuration, 80 fenced out,
-    124 out of time, 130 and 143 interrupted.
+    due, paused or waiting for a rate, 1 failed, 2 usage, 3 incomplete, 4 needs approval,
+    65 unusable, 69 unreachable, 70 a defect, 75 busy, 77 access denied, 78 configuration,
+    80 fenced out, 124 out of time, 130 and 143 interrupted.
     """
     from ...core.operations.application import RunRequest
     from ...core.operations.trigger import run as operation
